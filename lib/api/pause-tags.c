@@ -132,14 +132,13 @@ static int prepare_one(struct order *order, struct vpmm_pool *arena)
 /* A tag that was paused before this call stays paused if the call fails. */
 static int do_each(struct order *order, order_fn fn, order_fn undo)
 {
-	bool before[TAGS_MOST + 1];
+	/* An arena that is made below is awake. */
+	bool resting[TAGS_MOST + 1] = { false };
 	struct error_kept kept;
 	int err = 0;
 
-	/* An arena that is made below is awake. */
-	memset(before, true, sizeof(before));
 	for_each_arena(arena, order->tags)
-		before[arena->arena->tag] = arena_is_awake(arena);
+		resting[arena->arena->tag] = !arena_is_awake(arena);
 	for (vpmm_tag tag = 1; tag <= tag_count() && !err; tag++) {
 		struct vpmm_pool *arena = NULL;
 
@@ -154,7 +153,7 @@ static int do_each(struct order *order, order_fn fn, order_fn undo)
 		return err;
 	error_keep(&kept);
 	for_each_arena(arena, order->tags) {
-		if (arena_is_awake(arena) != before[arena->arena->tag])
+		if (arena_is_awake(arena) == resting[arena->arena->tag])
 			undo(order, arena);
 	}
 	error_restore(&kept);

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The statistics of the allocator class, and that they agree with its lists. */
+#include "torch/class-fixture.h"
+
+/* What a pool's segments take is counted for each pool. */
+static void test_pool_stats(void)
+{
+	const struct torch_id ids[] = { { 20, 0 }, { 0, 21 } };
+	struct torch_pool_stats *all;
+	char *small, *large;
+	size_t count;
+
+	small = new_block(100, NULL, table->begin(0, ids[0], 1));
+	large = new_block(3 * MIB, NULL, table->begin(0, ids[1], 1));
+	table->end(0, ids[0], 1);
+	table->end(0, ids[1], 1);
+	drop(large);
+	assert_ok(table->drop(0, ids[1]));
+	/* The pool stays as long as it is used, and so does what it had at most. */
+	assert_ok(table->join(0, ids[1], NULL));
+	assert_ok(table->pool_stats(0, &all, &count));
+	g_assert_cmpuint(count, ==, 2);
+	for (size_t i = 0; i < count; i++) {
+		bool is_small = all[i].id.a == ids[0].a;
+
+		g_assert_true(is_small || all[i].id.b == ids[1].b);
+		g_assert_cmpint(all[i].reserved[TORCH_ALL].current, ==, is_small ? 2 * MIB : 20 * MIB);
+		g_assert_cmpint(all[i].reserved[TORCH_SMALL].current, ==, is_small ? 2 * MIB : 0);
+		g_assert_cmpint(all[i].reserved[TORCH_LARGE].allocated, ==, is_small ? 0 : 20 * MIB);
+	}
+	g_free(all);
+	table->reset_accumulated(0);
+	assert_ok(table->pool_stats(0, &all, &count));
+	g_assert_cmpint(all[0].reserved[TORCH_ALL].allocated, ==, 0);
+	g_assert_cmpint(all[0].reserved[TORCH_ALL].peak, >, 0);
+	g_free(all);
+	assert_ok(table->pool_stats(1, &all, &count));
+	g_assert_cmpuint(count, ==, 0);
+	g_free(all);
+	drop(small);
+	assert_ok(table->drop(0, ids[0]));
+	assert_ok(table->drop(0, ids[1]));
+	table->trim(0, none);
+	assert_ok(table->pool_stats(0, &all, &count));
+	g_assert_cmpuint(count, ==, 0);
+	g_free(all);
+}
+
+/* What a list of all comes to, in the statistics' terms. */
+static struct torch_stats sum_list(void)
+{
+	struct torch_stats sums = { 0 };
+	struct torch_piece *pieces;
+	enum torch_kind kind = TORCH_SMALL;
+	size_t count;
+
+	assert_ok(table->list(0, none, &pieces, &count));
+	check_list(pieces, count);
+	for (size_t i = 0; i < count; i++) {
+		if (pieces[i].segment) {
+			kind = pieces[i].large ? TORCH_LARGE : TORCH_SMALL;
+			sums.segment[kind].current += !pieces[i].grows;
+			sums.reserved_bytes[kind].current += (int64_t)pieces[i].size;
+			continue;
+		}
+		sums.allocation[kind].current += pieces[i].allocated;
+		sums.allocated_bytes[kind].current += pieces[i].allocated ? (int64_t)pieces[i].size : 0;
+		sums.active[kind].current += pieces[i].active;
+		sums.active_bytes[kind].current += pieces[i].active ? (int64_t)pieces[i].size : 0;
+		sums.requested_bytes[kind].current += (int64_t)pieces[i].requested;
+	}
+	g_free(pieces);
+	return sums;
+}
+
+/* A list of all has each byte once. Statistics and list agree, of small blocks and of large ones. */
+static void test_list(void)
+{
+	const struct torch_id id = { 0, 13 };
+	struct torch_pool *pool = table->begin(0, id, 1);
+	/* The 1 MiB block is small to PyTorch, and lies among large ones. */
+	char *blocks[] = {
+		new_block(100, NULL, pool), new_block(100, NULL, NULL), new_block(3 * MIB, NULL, NULL),
+		new_block(MIB, NULL, NULL), new_block(MIB + 1, NULL, NULL),
+	};
+	struct torch_stats now, sums;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i++) {
+		now = stats_now();
+		sums = sum_list();
+		for (int kind = TORCH_SMALL; kind < TORCH_KINDS; kind++) {
+			g_assert_cmpint(sums.segment[kind].current, ==, now.segment[kind].current);
+			g_assert_cmpint(sums.reserved_bytes[kind].current, ==, now.reserved_bytes[kind].current);
+			g_assert_cmpint(sums.allocation[kind].current, ==, now.allocation[kind].current);
+			g_assert_cmpint(sums.allocated_bytes[kind].current, ==, now.allocated_bytes[kind].current);
+			g_assert_cmpint(sums.active[kind].current, ==, now.active[kind].current);
+			g_assert_cmpint(sums.active_bytes[kind].current, ==, now.active_bytes[kind].current);
+			g_assert_cmpint(sums.requested_bytes[kind].current, ==, now.requested_bytes[kind].current);
+		}
+		drop(blocks[i]);
+	}
+	end_pool(id);
+}
+
+/* A captured stream works in a pool: 11 blocks of a size, of which one stays. Return: that. */
+static char *capture_blocks(size_t size, struct CUstream_st *stream, struct torch_id id)
+{
+	struct torch_pool *pool = table->begin(0, id, 1);
+	struct vpmm_host_graph *graph = NULL;
+	char *last, *copy, *sum;
+
+	assert_ok(vpmm_host_capture_begin(stream));
+	last = new_block(size, stream, pool);
+	for (int i = 0; i < 5; i++) {
+		copy = new_block(size, stream, pool);
+		sum = new_block(size, stream, pool);
+		drop(copy);
+		drop(last);
+		last = sum;
+	}
+	assert_ok(vpmm_host_capture_end(stream, &graph));
+	table->end(0, id, 1);
+	assert_ok(vpmm_host_graph_destroy(graph));
+	return last;
+}
+
+static void check_growth(const struct torch_stats *before, enum torch_kind kind, int64_t segments, int64_t reserved,
+			 int64_t active, int64_t active_bytes)
+{
+	struct torch_stats now = stats_now();
+
+	g_assert_cmpint(now.segment[kind].current - before->segment[kind].current, ==, segments);
+	g_assert_cmpint(now.reserved_bytes[kind].current - before->reserved_bytes[kind].current, ==, reserved);
+	g_assert_cmpint(now.active[kind].current - before->active[kind].current, ==, active);
+	g_assert_cmpint(now.active_bytes[kind].current - before->active_bytes[kind].current, ==, active_bytes);
+}
+
+/*
+ * What a graph takes shows in its kind of memory alone, to the byte, while it lives and when only its result is left.
+ * PyTorch's own test of that has two small blocks beside each graph, of the random numbers.
+ */
+static void test_graph_memory(void)
+{
+	static const struct {
+		size_t size;
+		unsigned int segments;
+		size_t segment;
+	} cases[] = {
+		{ 512, 1, 2 * MIB }, { MIB, 2, 2 * MIB }, { MIB + 512, 1, 20 * MIB },
+		{ 10 * MIB - 512, 2, 20 * MIB }, { 10 * MIB + 512, 3, 12 * MIB },
+	};
+	struct torch_id id = { 100, 0 };
+	struct CUstream_st *stream;
+	struct torch_stats before;
+	char *input, *numbers[2], *result;
+	enum torch_kind kind;
+	int64_t size;
+
+	assert_ok(table->set_fraction(0, 1));
+	assert_ok(vpmm_host_stream_create(&stream));
+	table->trim(0, none);
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++, id.a++) {
+		size = (int64_t)cases[i].size;
+		kind = size > (int64_t)MIB ? TORCH_LARGE : TORCH_SMALL;
+		input = new_block(cases[i].size, stream, NULL);
+		before = stats_now();
+		numbers[0] = new_block(8, stream, NULL);
+		numbers[1] = new_block(8, stream, NULL);
+		result = capture_blocks(cases[i].size, stream, id);
+		check_growth(&before, kind, cases[i].segments, cases[i].segments * (int64_t)cases[i].segment,
+			     kind == TORCH_LARGE ? 1 : 3, kind == TORCH_LARGE ? size : size + 1024);
+		drop(numbers[0]);
+		drop(numbers[1]);
+		assert_ok(table->drop(0, id));
+		table->trim(0, none);
+		check_growth(&before, kind, 1, (int64_t)cases[i].segment, 1, size);
+		drop(input);
+		drop(result);
+		table->trim(0, none);
+		g_assert_cmpint(stats_now().reserved_bytes[TORCH_ALL].current, ==, 0);
+	}
+	assert_ok(vpmm_stream_retire(NULL, stream));
+	assert_ok(vpmm_host_stream_destroy(stream));
+}
+
+void class_statistics_tests(void)
+{
+	g_test_add_func("/torch-class/pool-stats", test_pool_stats);
+	g_test_add_func("/torch-class/list", test_list);
+	g_test_add_func("/torch-class/graph-memory", test_graph_memory);
+}
