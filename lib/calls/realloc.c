@@ -159,6 +159,9 @@ static int order_user(const struct resizing *r, const struct user *user, struct 
 		order_add_event(order, user->event);
 		return 0;
 	}
+	/* The program need not know of that work, so the stream may be gone, and only the whole device can tell. */
+	if (user->work)
+		return be->ops->sync(be);
 	err = be->ops->stream_id(be, user->handle, &id);
 	if (err == -EBUSY || (!err && id != user->id))
 		return error_set(-EBUSY, "a stream that uses the block cannot be waited for: it is under capture, or "

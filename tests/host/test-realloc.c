@@ -494,6 +494,29 @@ static void test_fails(gconstpointer data)
 	}
 }
 
+/* A clear may still be pending when the realloc fails. Its stream was not named, and need not be there later. */
+static void test_fails_on_other(void)
+{
+	struct CUstream_st *other;
+	struct fixture f;
+	void *ptr;
+
+	for (unsigned int skip = 0; skip < 4; skip++) {
+		fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .scrub = VPMM_SCRUB_ALWAYS });
+		ptr = fixture_malloc(&f, 2, f.streams[0]);
+		fixture_complete(f.streams[0]);
+		assert_ok(vpmm_host_stream_create(&other));
+		backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, skip, UINT_MAX, -EIO);
+		vpmm_realloc(f.pool, &ptr, 4 * PAGE, other);
+		backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, 0, 0, 0);
+		fixture_complete(other);
+		assert_ok(vpmm_host_stream_destroy(other));
+		ptr = resize(&f, ptr, 6 * PAGE, f.streams[0]);
+		fixture_free(&f, ptr, f.streams[0]);
+		fixture_close(&f);
+	}
+}
+
 /* It belongs among the small ones then, but there is no page for those. */
 static void test_shrinks_without_memory(void)
 {
@@ -532,6 +555,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/realloc/slab", test_slab);
 	g_test_add_func("/realloc/uncovered", test_uncovered);
 	g_test_add_func("/realloc/asks", test_asks);
+	g_test_add_func("/realloc/fails-on-other", test_fails_on_other);
 	g_test_add_func("/realloc/shrinks-without-memory", test_shrinks_without_memory);
 	g_test_add_func("/realloc/not-scrubbed", test_not_scrubbed);
 	g_test_add_func("/realloc/scrubbed-behind", test_scrubbed_behind);
