@@ -10,19 +10,13 @@
 #include "calls/pool.h"
 #include "support/fault.h"
 #include "support/setting.h"
-#include "sweep/sweep.h"
+#include "sweep/sweep-inside.h"
 #include "util/tag.h"
-
-#define ERRORS_MAX 4
-
-/* Calls behind one that fails which undo what was done are not far. */
-#define GAPS 24
 
 /* Each call looks at some of what is held, and nothing holds as much as so many see. */
 #define HELD_CALLS 4
 
-/* Which errors an operation can give, but -EIO, which all can. */
-static const int errors[BACKEND_OP_COUNT][ERRORS_MAX] = {
+const int sweep_errors[BACKEND_OP_COUNT][SWEEP_ERRORS] = {
 	[BACKEND_OP_enter] = { -EBUSY },
 	[BACKEND_OP_reserve] = { -ENOMEM },
 	[BACKEND_OP_reserve_at] = { -ENOMEM, -EADDRINUSE, -ENOTSUP },
@@ -59,55 +53,11 @@ static const char *const op_names[BACKEND_OP_COUNT + 1] = {
 	"every operation",
 };
 
-static const struct mode {
-	const char *name;
-	struct vpmm_opts opts;
-	bool cache;
-} modes[SWEEP_MODES] = {
+static const struct sweep_mode modes[SWEEP_MODES] = {
 	{ "packed", { FIXTURE_PACKED, .budget = "sweep", .budget_thread = VPMM_BUDGET_THREAD_OFF }, true },
 	{ "packed-uncached", { FIXTURE_PACKED }, false },
 	{ "paged", { FIXTURE_OPTS }, false },
 	{ "paged-cached", { FIXTURE_OPTS }, true },
-};
-
-/**
- * struct trial - one run of one action
- * @on: the device
- * @scene: the action
- * @mode: the kind of pool
- * @op: which operation fails; BACKEND_OP_COUNT: all of them
- * @skip: how many calls pass before
- * @count: how many fail then
- * @err: with what; 0: nothing fails
- * @gap: how many calls pass behind the first that fails, before
- * @more: so many fail with -EIO; 0: none
- * @leaves: if the action fails, it is not taken again: another stream frees all there is, and memory is given back
- * @calls: receives how often the action called each operation
- * @failed: receives how many calls failed
- */
-struct trial {
-	const struct sweep_device *on;
-	const struct sweep_scene *scene;
-	const struct mode *mode;
-	enum backend_op op;
-	unsigned int skip;
-	unsigned int count;
-	int err;
-	unsigned int gap;
-	unsigned int more;
-	bool leaves;
-	uint64_t calls[BACKEND_OP_COUNT + 1];
-	uint64_t failed;
-};
-
-/* What a test is about, and what it has counted. */
-struct plan {
-	const struct sweep_device *on;
-	const struct sweep_scene *scene;
-	bool (*ready)(void);
-	void (*settled)(void);
-	uint64_t calls;
-	uint64_t runs;
 };
 
 static const char *how_often(unsigned int count)
@@ -518,7 +468,7 @@ static bool is_left_out(const struct sweep_device *on)
 	return each > 1 && (totals.runs + totals.left_out) % each;
 }
 
-static void run(struct plan *p, struct trial *t)
+void sweep_run(struct plan *p, struct trial *t)
 {
 	trial_run(t);
 	if (p->settled)
@@ -527,12 +477,12 @@ static void run(struct plan *p, struct trial *t)
 	totals.runs++;
 }
 
-static void plan_run(struct plan *p, struct trial t)
+void sweep_try(struct plan *p, struct trial t)
 {
 	if (is_left_out(p->on))
 		totals.left_out++;
 	else
-		run(p, &t);
+		sweep_run(p, &t);
 }
 
 /* What these never get back is lost, whoever asks: after the last try of all there is nobody left to try again. */
@@ -549,81 +499,19 @@ static void plan_op(struct plan *p, const struct trial *dry, enum backend_op op,
 
 	for (t.skip = 0; t.skip < dry->calls[op]; t.skip++) {
 		t.count = 1;
-		plan_run(p, t);
+		sweep_try(p, t);
 		t.leaves = has_work(p->scene);
 		if (t.leaves)
-			plan_run(p, t);
+			sweep_try(p, t);
 		t.leaves = false;
 		if (p->scene->unmakes && gives_back(op))
 			continue;
 		t.count = UINT_MAX;
-		plan_run(p, t);
+		sweep_try(p, t);
 	}
 }
 
-/* Each way in which a call can fail, together with a call behind it, which may be there to undo what was done. */
-static void plan_pairs(struct plan *p, const struct trial *dry, enum backend_op op, int err)
-{
-	struct trial t = { .on = p->on, .scene = p->scene, .mode = dry->mode, .op = op, .err = err, .count = 1 };
-
-	for (t.skip = 0; t.skip < dry->calls[op]; t.skip++) {
-		t.gap = 0;
-		do {
-			t.more = 1;
-			run(p, &t);
-			/* Nothing of a pool that is none yet would ever come back. */
-			if (t.failed > 1 && !p->scene->makes) {
-				t.more = UINT_MAX;
-				run(p, &t);
-			}
-			t.gap++;
-		} while (t.failed > 1 && t.gap < GAPS);
-	}
-}
-
-/* One of them. Few calls behind one that fails undo what it did, so most are close to it. */
-static void plan_pair(struct plan *p, const struct trial *dry)
-{
-	struct trial t = { .on = p->on, .scene = p->scene, .mode = dry->mode, .err = -EIO, .count = 1 };
-	int any = g_test_rand_int_range(0, (int)dry->calls[BACKEND_OP_COUNT]);
-	int err = g_test_rand_int_range(-1, ERRORS_MAX);
-
-	while (any >= (int)dry->calls[t.op])
-		any -= (int)dry->calls[t.op++];
-	t.skip = (unsigned int)any;
-	if (err >= 0 && errors[t.op][err])
-		t.err = errors[t.op][err];
-	t.gap = (unsigned int)g_test_rand_int_range(0, 1 << g_test_rand_int_range(0, 6));
-	t.more = p->scene->makes || g_test_rand_bit() ? 1 : UINT_MAX;
-	run(p, &t);
-}
-
-/* Each call fails together with the next, which may be there to undo what was done; and with all that follow. */
-static void plan_any(struct plan *p, const struct trial *dry)
-{
-	struct trial t = { .on = p->on, .scene = p->scene, .mode = dry->mode, .op = BACKEND_OP_COUNT, .err = -EIO };
-
-	for (t.skip = 0; t.skip < dry->calls[BACKEND_OP_COUNT]; t.skip++) {
-		t.count = 2;
-		plan_run(p, t);
-		/* Nothing of a pool that is none yet would ever come back. */
-		if (p->scene->makes)
-			continue;
-		t.count = UINT_MAX;
-		plan_run(p, t);
-	}
-}
-
-static void plan_all_pairs(struct plan *p, const struct trial *dry)
-{
-	for (int op = 0; op < BACKEND_OP_COUNT; op++) {
-		plan_pairs(p, dry, op, -EIO);
-		for (unsigned int i = 0; i < ERRORS_MAX && errors[op][i]; i++)
-			plan_pairs(p, dry, op, errors[op][i]);
-	}
-}
-
-static void plan_mode(struct plan *p, const struct mode *mode)
+static void plan_mode(struct plan *p, const struct sweep_mode *mode)
 {
 	struct trial dry = { .on = p->on, .scene = p->scene, .mode = mode };
 
@@ -636,18 +524,18 @@ static void plan_mode(struct plan *p, const struct mode *mode)
 	totals.calls += dry.calls[BACKEND_OP_COUNT];
 	for (int op = 0; op < BACKEND_OP_COUNT; op++) {
 		plan_op(p, &dry, op, -EIO);
-		for (unsigned int i = 0; i < ERRORS_MAX && errors[op][i]; i++)
-			plan_op(p, &dry, op, errors[op][i]);
+		for (unsigned int i = 0; i < SWEEP_ERRORS && sweep_errors[op][i]; i++)
+			plan_op(p, &dry, op, sweep_errors[op][i]);
 	}
 	/* What fails a second time when a pool goes does not come back. */
 	if (p->scene->unmakes)
 		return;
-	plan_any(p, &dry);
+	sweep_next(p, &dry);
 	if (!g_strcmp0(g_getenv("VPMM_TEST_PAIRS"), "all")) {
-		plan_all_pairs(p, &dry);
+		sweep_all_pairs(p, &dry);
 	} else {
 		for (unsigned int i = 0; i < setting("VPMM_TEST_PAIRS", p->on->pairs); i++)
-			plan_pair(p, &dry);
+			sweep_pair(p, &dry);
 	}
 }
 
