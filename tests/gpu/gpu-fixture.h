@@ -77,7 +77,7 @@ void gpu_pool_tests(void);
 void gpu_bounds_tests(bool errors);
 void gpu_export_tests(void);
 void gpu_capture_tests(void);
-void gpu_graph_tests(void);
+void gpu_graph_tests(bool errors);
 void gpu_stream_tests(void);
 void gpu_life_tests(bool errors);
 void gpu_full_tests(void);

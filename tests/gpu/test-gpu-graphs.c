@@ -260,10 +260,11 @@ static const struct way {
 	{ "clone", graph_clone },
 	{ "child", graph_child },
 	{ "updated", graph_updated },
+	{ "given-up", capture_given_up },
+}, refused[] = {
 	{ "invalidated", capture_invalidated },
 	{ "invalidated-live", capture_live },
 	{ "unjoined", capture_unjoined },
-	{ "given-up", capture_given_up },
 	{ "in-a-row", captures_in_a_row },
 };
 
@@ -299,8 +300,10 @@ static void test_waited_for(void)
 	close_bench(&b);
 }
 
-void gpu_graph_tests(void)
+void gpu_graph_tests(bool errors)
 {
 	fixture_add_rows("/gpu/graphs", ways, test_comes_back);
+	if (errors)
+		fixture_add_rows("/gpu/graphs", refused, test_comes_back);
 	g_test_add_func("/gpu/graphs/waited-for", test_waited_for);
 }
