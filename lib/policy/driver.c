@@ -22,14 +22,13 @@ static int driver_malloc(struct core *core, const struct request *request, uint6
 	return err;
 }
 
-static int driver_forecast(struct core *core, const struct request *request, uint64_t room,
-			   struct vpmm_forecast *forecast)
+static void driver_forecast(struct core *core, const struct request *request, uint64_t room,
+			    struct vpmm_forecast *forecast)
 {
 	if (request->size > room)
-		return 0;
+		return;
 	forecast->way = VPMM_WAY_GROW;
 	forecast->calls = 1;
-	return 0;
 }
 
 static uint64_t driver_largest(struct core *core, struct stream *stream, uint64_t room)

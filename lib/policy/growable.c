@@ -12,7 +12,6 @@
 #include "policy/growable.h"
 #include "policy/harvest.h"
 #include "policy/policy.h"
-#include "policy/resize.h"
 #include "policy/settle.h"
 #include "util/error.h"
 
@@ -156,11 +155,8 @@ static int map_packed(struct core *core, uint64_t addr, const struct request *re
 	struct order order;
 	uint64_t start;
 	size_t kept;
-	int err;
+	int err = 0;
 
-	err = settle_mappings(core);
-	if (err)
-		return err;
 	order_init(&order, request->stream);
 	order_add_event(&order, behind);
 	kept = still_mapped(core, addr, request->size, &order);
@@ -183,11 +179,8 @@ static int map_packed(struct core *core, uint64_t addr, const struct request *re
 static int map_paged(struct core *core, uint64_t addr, const struct request *request, struct event *behind,
 		     struct event **event)
 {
-	int err;
+	int err = unmap_reserved(core, addr, request->size);
 
-	err = zombie_reap(core);
-	if (!err)
-		err = unmap_reserved(core, addr, request->size);
 	return err ? err : harvest_into(core, request, addr, NULL, behind, event);
 }
 
@@ -197,7 +190,9 @@ int growable_map(struct core *core, uint64_t addr, const struct request *request
 	int err;
 
 	lock_assert_held(&core->lock);
-	err = resize_flush(core, request);
+	err = settle_caches(core, request);
+	if (!err)
+		err = settle_mappings(core);
 	if (err)
 		return err;
 	return core->regions.keeps ? map_packed(core, addr, request, behind, event) :

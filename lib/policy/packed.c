@@ -216,12 +216,10 @@ static bool packed_price(struct core *core, const struct request *request, uint6
 	return plan_and_price(core, request, plan_block_stages(core, request), room, forecast);
 }
 
-/* No way to serve the request is an answer, not an error. */
-static int packed_forecast(struct core *core, const struct request *request, uint64_t room,
-			   struct vpmm_forecast *forecast)
+static void packed_forecast(struct core *core, const struct request *request, uint64_t room,
+			    struct vpmm_forecast *forecast)
 {
 	packed_price(core, request, room, forecast);
-	return 0;
 }
 
 /* Whether a malloc could serve a request, at once or once it has reclaimed. */

@@ -2,13 +2,13 @@
 /* The policy of whole pages. */
 #include <stdatomic.h>
 
-#include "core/alias.h"
 #include "core/allocation.h"
 #include "core/core.h"
 #include "core/wait-set.h"
 #include "pending/flush.h"
 #include "policy/harvest.h"
 #include "policy/policy.h"
+#include "policy/settle.h"
 #include "policy/trim.h"
 
 /* Of the free regions that fit, the one that was freed first; or NULL. */
@@ -36,29 +36,33 @@ static int paged_wait_oldest(struct core *core, size_t size, struct region **fou
 	return err;
 }
 
-static int paged_find_free(struct core *core, size_t size, struct stream *stream, struct region **found)
+/* A free region that needs no wait, as far as events were polled. */
+static struct region *paged_fit(struct core *core, size_t size, struct stream *stream)
 {
-	int err;
+	struct region *own = region_find_own(&core->regions, stream, size);
 
-	*found = region_find_own(&core->regions, stream, size);
-	if (*found)
-		return 0;
-	err = stream_poll_busy(&core->streams, false);
-	if (err)
-		return err;
-	*found = region_find_passed(&core->regions, size);
-	return 0;
+	return own ? own : region_find_passed(&core->regions, size);
+}
+
+static int paged_poll_fit(struct core *core, size_t size, struct stream *stream, struct region **found)
+{
+	int err = stream_poll_busy(&core->streams, false);
+
+	*found = err ? NULL : paged_fit(core, size, stream);
+	return err;
 }
 
 /* Finds a free region that needs no gathering. Waits only under VPMM_REUSE=block. Finding none is no error. */
 static int paged_find(struct core *core, size_t size, struct stream *stream, struct region **found)
 {
-	int err;
+	int err = 0;
 
-	err = paged_find_free(core, size, stream, found);
+	*found = region_find_own(&core->regions, stream, size);
+	if (!*found)
+		err = paged_poll_fit(core, size, stream, found);
 	/* Other streams' caches may have a block that fits. */
 	if (!err && !*found && core->settings.cache && cache_flush_all(core))
-		err = paged_find_free(core, size, stream, found);
+		err = paged_poll_fit(core, size, stream, found);
 	if (err)
 		return err;
 	if (!*found)
@@ -87,15 +91,8 @@ static int paged_try(struct core *core, const struct request *request, struct re
 static int paged_malloc(struct core *core, const struct request *request, uint64_t *addr)
 {
 	struct region *region;
-	int err = 0;
+	int err = settle_pages(core, request);
 
-	/* Under frugal, reclaim_unused() has flushed and reaped already. */
-	if (!request->frugal) {
-		/* Only tests give a paged pool caches. */
-		if (core->settings.cache)
-			cache_flush(core, request->stream, request->handle, 0);
-		err = zombie_reap(core);
-	}
 	if (!err)
 		err = paged_try(core, request, &region);
 	if (err)
@@ -105,12 +102,6 @@ static int paged_malloc(struct core *core, const struct request *request, uint64
 	live_enter(core, region, request->requested);
 	*addr = region->addr;
 	return 0;
-}
-
-static int paged_settle(struct core *core, const struct request *request)
-{
-	(void)request;
-	return zombie_reap(core);
 }
 
 /* The number of other streams that have to be waited for before a stream can have a region. */
@@ -126,39 +117,34 @@ static guint waits_of(const struct region *region, struct stream *stream)
 	return waits;
 }
 
-static int paged_forecast(struct core *core, const struct request *request, uint64_t room,
-			  struct vpmm_forecast *forecast)
+static void paged_forecast(struct core *core, const struct request *request, uint64_t room,
+			   struct vpmm_forecast *forecast)
 {
 	struct stream *stream = request->stream;
 	size_t size = request->size;
+	struct region *region = paged_fit(core, size, stream);
 	struct harvest_cost cost;
-	struct region *region;
-	int err;
 
-	err = paged_find_free(core, size, stream, &region);
-	if (err)
-		return err;
 	if (!region && core->settings.reuse == VPMM_REUSE_BLOCK) {
 		region = oldest_fit(core, size);
 		forecast->waits = region ? waits_of(region, stream) : 0;
 	}
 	if (region) {
 		forecast->way = VPMM_WAY_REUSE;
-		return 0;
+		return;
 	}
 	harvest_forecast(core, size, stream, &cost);
 	if (cost.create > room)
-		return 0;
+		return;
 	forecast->waits = cost.waits;
 	if (cost.sources == 1 && !cost.create) {
 		forecast->way = VPMM_WAY_REUSE;
-		return 0;
+		return;
 	}
 	forecast->way = cost.create ? VPMM_WAY_GROW : VPMM_WAY_HARVEST;
 	forecast->grown = cost.create;
 	forecast->remapped = cost.moved;
 	forecast->calls = (cost.moved + 2 * cost.create) / core->settings.page_size + 1;
-	return 0;
 }
 
 static uint64_t paged_largest(struct core *core, struct stream *stream, uint64_t room)
@@ -170,7 +156,7 @@ static uint64_t paged_largest(struct core *core, struct stream *stream, uint64_t
 
 const struct policy policy_paged = {
 	.malloc = paged_malloc,
-	.settle = paged_settle,
+	.settle = settle_all_pages,
 	.forecast = paged_forecast,
 	.largest = paged_largest,
 	.trim = trim_pages,

@@ -6,7 +6,6 @@
 #include "core/allocation.h"
 #include "core/core.h"
 #include "core/wait-set.h"
-#include "pending/flush.h"
 #include "policy/gather-plan.h"
 #include "policy/gather.h"
 #include "policy/harvest.h"
@@ -82,17 +81,6 @@ static int claim_behind(struct core *core, const struct region *region, const st
 	return err;
 }
 
-int resize_flush(struct core *core, const struct request *request)
-{
-	if (!core->settings.cache)
-		return 0;
-	cache_flush(core, request->stream, request->handle, 0);
-	if (core->streams.sole)
-		return 0;
-	cache_flush_streams(core, true, 0);
-	return stream_poll_busy(&core->streams, false);
-}
-
 /* Maps free and new extents into the hole behind a block, or behind what is free there. */
 static int fill_hole(struct core *core, const struct region *region, const struct request *request, bool *fits)
 {
@@ -149,17 +137,16 @@ int resize_extend(struct core *core, struct region *region, const struct request
 	if (err || *fits)
 		return err;
 	/* Blocks in caches count as allocated, and may be what follows. */
-	err = resize_flush(core, request);
+	err = settle_caches(core, request);
 	if (!err)
 		err = claim_behind(core, region, request, fits);
 	if (err || *fits || region->chunk->map != &core->regions)
 		return err;
-	if (!core->regions.keeps) {
-		err = zombie_reap(core);
-		return err ? err : fill_hole_paged(core, region, request, fits);
-	}
 	err = settle_mappings(core);
-	return err ? err : fill_hole(core, region, request, fits);
+	if (err)
+		return err;
+	return core->regions.keeps ? fill_hole(core, region, request, fits) :
+	       fill_hole_paged(core, region, request, fits);
 }
 
 void resize_commit(struct core *core, struct region *region, size_t size, size_t requested, struct stream *stream,

@@ -27,15 +27,6 @@ struct stream;
 int resize_extend(struct core *core, struct region *region, const struct request *request, bool *fits);
 
 /**
- * resize_flush() - make what the caches hold available to a block that is to grow
- * @core: the pool's core; its lock is held, its backend entered
- * @request: whose stream it is for
- *
- * Return: 0, or an error of the backend.
- */
-int resize_flush(struct core *core, const struct request *request);
-
-/**
  * resize_commit() - give a block a new size
  * @core: the pool's core
  * @region: the block, after cache_take(); gone afterwards

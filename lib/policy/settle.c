@@ -93,10 +93,25 @@ static int settle_others(struct core *core, const struct request *request)
 	return stream_poll_busy(&core->streams, false);
 }
 
+int settle_caches(struct core *core, const struct request *request)
+{
+	lock_assert_held(&core->lock);
+	if (!core->settings.cache)
+		return 0;
+	cache_flush(core, request->stream, request->handle, 0);
+	if (core->streams.sole)
+		return 0;
+	cache_flush_streams(core, true, 0);
+	return stream_poll_busy(&core->streams, false);
+}
+
 int settle_mappings(struct core *core)
 {
 	int err;
 
+	lock_assert_held(&core->lock);
+	if (!core->regions.keeps)
+		return zombie_reap(core);
 	/* With one stream, nothing else polls its events. */
 	err = stream_poll_some(&core->streams);
 	return err ? err : alias_trim_some(core, core->packed->most_places);
@@ -175,4 +190,23 @@ int settle_all(struct core *core, const struct request *request)
 	flush_streams(core, 0);
 	err = stream_poll_busy(&core->streams, false);
 	return err ? err : zombie_reap(core);
+}
+
+int settle_pages(struct core *core, const struct request *request)
+{
+	lock_assert_held(&core->lock);
+	/* A frugal request comes after a full flush, and after all that can be unmapped was. */
+	if (request->frugal)
+		return 0;
+	/* Only tests give a paged pool caches. */
+	if (core->settings.cache)
+		cache_flush(core, request->stream, request->handle, 0);
+	return zombie_reap(core);
+}
+
+int settle_all_pages(struct core *core, const struct request *request)
+{
+	int err = settle_pages(core, request);
+
+	return err ? err : stream_poll_busy(&core->streams, false);
 }

@@ -39,12 +39,39 @@ enum settle {
 int settle(struct core *core, struct plan *plan, enum settle what);
 
 /**
- * settle_mappings() - settle as SETTLE_MAPPINGS does, for a gathering without a plan
+ * settle_caches() - make what the caches hold available to a block that is to grow
+ * @core: the pool's core; its lock is held, its backend entered
+ * @request: whose stream it is for
+ *
+ * Return: 0, or an error of the backend.
+ */
+int settle_caches(struct core *core, const struct request *request);
+
+/**
+ * settle_mappings() - settle as SETTLE_MAPPINGS does, or for the paged policy, before memory is mapped without a plan
  * @core: the pool's core; its lock is held, its backend entered
  *
  * Return: 0, or an error of the backend.
  */
 int settle_mappings(struct core *core);
+
+/**
+ * settle_pages() - settle what the paged policy calls for before a malloc
+ * @core: the pool's core; its lock is held, its backend entered
+ * @request: the request
+ *
+ * Return: 0, or an error of the backend.
+ */
+int settle_pages(struct core *core, const struct request *request);
+
+/**
+ * settle_all_pages() - the same and all events, before a query
+ * @core: the pool's core; its lock is held, its backend entered
+ * @request: the request
+ *
+ * Return: 0, or an error of the backend.
+ */
+int settle_all_pages(struct core *core, const struct request *request);
 
 /**
  * settle_phase() - settle what comes before all plans for a malloc

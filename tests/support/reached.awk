@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # Of C files in kernel style, in which no two functions have the same name: what is reached from the functions of the
-# file -v from=FILE, and changes what others see. Prints FUNCTION FILE CALLER for each function whose body matches
-# -v changes=PATTERN, but for what matches -v marks=PATTERN. The search ends at the functions of -v ends="NAME ...".
+# file -v from=FILE, and from those whose names match -v also=PATTERN, and changes what others see. Prints FUNCTION FILE
+# CALLER for each function whose body matches -v changes=PATTERN, but for what matches -v marks=PATTERN. The search ends
+# at the functions of -v ends="NAME ...".
 function called(text, words,   n)
 {
 	gsub(/"[^"]*"|(->|\.)[a-z_]+\(/, " ", text)
@@ -27,7 +28,7 @@ END {
 	for (i = 1; i <= count; i++)
 		seen[words[i]] = 1
 	for (name in file) {
-		if (file[name] == from && !seen[name]++)
+		if ((file[name] == from || name ~ also) && !seen[name]++)
 			queue[++last] = name
 	}
 	for (i = 1; i <= last; i++) {
