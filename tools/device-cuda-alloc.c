@@ -11,7 +11,6 @@
 
 struct cuda_async {
 	struct allocator base;
-	const struct drv_program *drv;
 	drv_mem_pool pool;
 	bool counted;
 	uint64_t mallocs;
@@ -20,7 +19,6 @@ struct cuda_async {
 
 struct cuda_malloc {
 	struct ledger ledger;
-	const struct drv_program *drv;
 	bool counted;
 };
 
@@ -31,9 +29,9 @@ static int async_alloc(struct allocator *base, void **ptr, size_t size, struct C
 	drv_result result;
 
 	if (size) {
-		result = a->drv->cuMemAllocFromPoolAsync(&va, size, a->pool, stream);
+		result = driver.cuMemAllocFromPoolAsync(&va, size, a->pool, stream);
 		if (result)
-			return driver_fail(a->drv, result, "cuMemAllocFromPoolAsync of %zu bytes", size);
+			return driver_fail(result, "cuMemAllocFromPoolAsync of %zu bytes", size);
 		if (a->counted)
 			a->mallocs++;
 	}
@@ -48,9 +46,9 @@ static int async_free(struct allocator *base, void *ptr, struct CUstream_st *str
 
 	if (!ptr)
 		return 0;
-	result = a->drv->cuMemFreeAsync((drv_deviceptr)(uintptr_t)ptr, stream);
+	result = driver.cuMemFreeAsync((drv_deviceptr)(uintptr_t)ptr, stream);
 	if (result)
-		return driver_fail(a->drv, result, "cuMemFreeAsync");
+		return driver_fail(result, "cuMemFreeAsync");
 	if (a->counted)
 		a->frees++;
 	return 0;
@@ -62,11 +60,11 @@ static int async_stats(struct allocator *base, struct vpmm_stats *stats)
 	drv_u64 held, peak;
 	drv_result result;
 
-	result = a->drv->cuMemPoolGetAttribute(a->pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &held);
+	result = driver.cuMemPoolGetAttribute(a->pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &held);
 	if (!result)
-		result = a->drv->cuMemPoolGetAttribute(a->pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &peak);
+		result = driver.cuMemPoolGetAttribute(a->pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &peak);
 	if (result)
-		return driver_fail(a->drv, result, "cuMemPoolGetAttribute");
+		return driver_fail(result, "cuMemPoolGetAttribute");
 	*stats = (struct vpmm_stats){
 		.size = sizeof(*stats),
 		.small_mapped = held,
@@ -82,7 +80,7 @@ static void async_destroy(struct allocator *base)
 {
 	struct cuda_async *a = (struct cuda_async *)base;
 
-	a->drv->cuMemPoolDestroy(a->pool);
+	driver.cuMemPoolDestroy(a->pool);
 	g_free(a);
 }
 
@@ -107,17 +105,16 @@ int device_cuda_async(struct device *base, struct allocator **allocator)
 	drv_result result;
 	drv_mem_pool pool;
 
-	result = dev->drv->cuMemPoolCreate(&pool, &props);
+	result = driver.cuMemPoolCreate(&pool, &props);
 	if (result)
-		return driver_fail(dev->drv, result, "cuMemPoolCreate");
-	result = dev->drv->cuMemPoolSetAttribute(pool, DRV_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
+		return driver_fail(result, "cuMemPoolCreate");
+	result = driver.cuMemPoolSetAttribute(pool, DRV_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
 	if (result) {
-		dev->drv->cuMemPoolDestroy(pool);
-		return driver_fail(dev->drv, result, "cuMemPoolSetAttribute");
+		driver.cuMemPoolDestroy(pool);
+		return driver_fail(result, "cuMemPoolSetAttribute");
 	}
 	a = g_new0(struct cuda_async, 1);
 	a->base.ops = &async_ops;
-	a->drv = dev->drv;
 	a->pool = pool;
 	a->counted = !base->opts.uncounted;
 	*allocator = &a->base;
@@ -132,9 +129,9 @@ static int malloc_alloc(struct allocator *base, void **ptr, size_t size, struct 
 
 	(void)stream;
 	if (size) {
-		result = a->drv->cuMemAlloc(&va, size);
+		result = driver.cuMemAlloc(&va, size);
 		if (result)
-			return driver_fail(a->drv, result, "cuMemAlloc of %zu bytes", size);
+			return driver_fail(result, "cuMemAlloc of %zu bytes", size);
 		if (a->counted)
 			ledger_malloc(&a->ledger, (void *)(uintptr_t)va, (size + GRANULE - 1) & ~(GRANULE - 1));
 	}
@@ -150,9 +147,9 @@ static int malloc_free(struct allocator *base, void *ptr, struct CUstream_st *st
 	(void)stream;
 	if (!ptr)
 		return 0;
-	result = a->drv->cuMemFree((drv_deviceptr)(uintptr_t)ptr);
+	result = driver.cuMemFree((drv_deviceptr)(uintptr_t)ptr);
 	if (result)
-		return driver_fail(a->drv, result, "cuMemFree");
+		return driver_fail(result, "cuMemFree");
 	if (a->counted)
 		ledger_free(&a->ledger, ptr);
 	return 0;
@@ -168,12 +165,10 @@ static const struct allocator_ops malloc_ops = {
 
 int device_cuda_malloc(struct device *base, struct allocator **allocator)
 {
-	struct device_cuda *dev = (struct device_cuda *)base;
 	struct cuda_malloc *a;
 
 	a = g_new0(struct cuda_malloc, 1);
 	ledger_init(&a->ledger, &malloc_ops);
-	a->drv = dev->drv;
 	a->counted = !base->opts.uncounted;
 	*allocator = &a->ledger.base;
 	return 0;

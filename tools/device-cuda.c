@@ -130,9 +130,8 @@ static struct device_cuda *cuda_of(struct device *dev)
 static int cuda_attach(struct device *base)
 {
 	struct device_cuda *dev = cuda_of(base);
-	drv_result result = dev->drv->cuCtxSetCurrent(dev->context);
 
-	return result ? driver_fail(dev->drv, result, "cuCtxSetCurrent") : 0;
+	return DRIVER_CALL(cuCtxSetCurrent, dev->context);
 }
 
 static int cuda_advance(struct device *base, uint64_t us)
@@ -147,48 +146,38 @@ static int cuda_wait(struct device *base, uint32_t stream, uint32_t other)
 	struct device_cuda *dev = cuda_of(base);
 	drv_result result;
 
-	result = dev->drv->cuEventRecord(dev->event, base->streams[other]);
+	result = driver.cuEventRecord(dev->event, base->streams[other]);
 	if (result)
-		return driver_fail(dev->drv, result, "cuEventRecord");
-	result = dev->drv->cuStreamWaitEvent(base->streams[stream], dev->event, 0);
+		return driver_fail(result, "cuEventRecord");
+	result = driver.cuStreamWaitEvent(base->streams[stream], dev->event, 0);
 	if (result)
-		return driver_fail(dev->drv, result, "cuStreamWaitEvent");
+		return driver_fail(result, "cuStreamWaitEvent");
 	return 0;
 }
 
 static int cuda_copy(struct device *base, void *to, const void *from, size_t size)
 {
-	struct device_cuda *dev = cuda_of(base);
-	drv_result result;
-
-	result = dev->drv->cuMemcpyDtoDAsync((drv_deviceptr)(uintptr_t)to, (drv_deviceptr)(uintptr_t)from, size,
+	return DRIVER_CALL(cuMemcpyDtoDAsync, (drv_deviceptr)(uintptr_t)to, (drv_deviceptr)(uintptr_t)from, size,
 					     base->streams[0]);
-	return result ? driver_fail(dev->drv, result, "cuMemcpyDtoDAsync") : 0;
 }
 
 /* Pinned. */
 static int cuda_host_alloc(struct device *base, void **ptr, size_t size)
 {
-	struct device_cuda *dev = cuda_of(base);
-	drv_result result = dev->drv->cuMemAllocHost(ptr, size);
+	drv_result result = driver.cuMemAllocHost(ptr, size);
 
-	return result ? driver_fail(dev->drv, result, "cuMemAllocHost of %zu bytes", size) : 0;
+	return result ? driver_fail(result, "cuMemAllocHost of %zu bytes", size) : 0;
 }
 
 static int cuda_host_free(struct device *base, void *ptr, size_t size)
 {
-	struct device_cuda *dev = cuda_of(base);
-	drv_result result = dev->drv->cuMemFreeHost(ptr);
-
 	(void)size;
-	return result ? driver_fail(dev->drv, result, "cuMemFreeHost") : 0;
+	return DRIVER_CALL(cuMemFreeHost, ptr);
 }
 
 static int finish_copy(struct device_cuda *dev)
 {
-	drv_result result = dev->drv->cuStreamSynchronize(dev->base.streams[0]);
-
-	return result ? driver_fail(dev->drv, result, "cuStreamSynchronize") : 0;
+	return DRIVER_CALL(cuStreamSynchronize, dev->base.streams[0]);
 }
 
 static int cuda_to_device(struct device *base, void *to, const void *from, size_t size)
@@ -196,8 +185,8 @@ static int cuda_to_device(struct device *base, void *to, const void *from, size_
 	struct device_cuda *dev = cuda_of(base);
 	drv_result result;
 
-	result = dev->drv->cuMemcpyHtoDAsync((drv_deviceptr)(uintptr_t)to, from, size, base->streams[0]);
-	return result ? driver_fail(dev->drv, result, "cuMemcpyHtoDAsync of %zu bytes", size) : finish_copy(dev);
+	result = driver.cuMemcpyHtoDAsync((drv_deviceptr)(uintptr_t)to, from, size, base->streams[0]);
+	return result ? driver_fail(result, "cuMemcpyHtoDAsync of %zu bytes", size) : finish_copy(dev);
 }
 
 static int cuda_to_host(struct device *base, void *to, const void *from, size_t size)
@@ -205,35 +194,28 @@ static int cuda_to_host(struct device *base, void *to, const void *from, size_t 
 	struct device_cuda *dev = cuda_of(base);
 	drv_result result;
 
-	result = dev->drv->cuMemcpyDtoHAsync(to, (drv_deviceptr)(uintptr_t)from, size, base->streams[0]);
-	return result ? driver_fail(dev->drv, result, "cuMemcpyDtoHAsync of %zu bytes", size) : finish_copy(dev);
+	result = driver.cuMemcpyDtoHAsync(to, (drv_deviceptr)(uintptr_t)from, size, base->streams[0]);
+	return result ? driver_fail(result, "cuMemcpyDtoHAsync of %zu bytes", size) : finish_copy(dev);
 }
 
 /* The pool may ask the driver for memory meanwhile. */
 static int cuda_capture_begin(struct device *base, uint32_t stream)
 {
-	struct device_cuda *dev = cuda_of(base);
-	drv_result result = dev->drv->cuStreamBeginCapture(base->streams[stream], DRV_STREAM_CAPTURE_MODE_RELAXED);
-
-	return result ? driver_fail(dev->drv, result, "cuStreamBeginCapture") : 0;
+	return DRIVER_CALL(cuStreamBeginCapture, base->streams[stream], DRV_STREAM_CAPTURE_MODE_RELAXED);
 }
 
 static int cuda_capture_end(struct device *base, uint32_t stream, void **graph)
 {
-	struct device_cuda *dev = cuda_of(base);
 	drv_graph made = NULL;
-	drv_result result = dev->drv->cuStreamEndCapture(base->streams[stream], &made);
+	drv_result result = driver.cuStreamEndCapture(base->streams[stream], &made);
 
 	*graph = made;
-	return result ? driver_fail(dev->drv, result, "cuStreamEndCapture") : 0;
+	return result ? driver_fail(result, "cuStreamEndCapture") : 0;
 }
 
 static int cuda_graph_destroy(struct device *base, void *graph)
 {
-	struct device_cuda *dev = cuda_of(base);
-	drv_result result = dev->drv->cuGraphDestroy(graph);
-
-	return result ? driver_fail(dev->drv, result, "cuGraphDestroy") : 0;
+	return DRIVER_CALL(cuGraphDestroy, graph);
 }
 
 static int launch(struct device_cuda *dev, drv_function kernel, uint32_t stream, const struct device_work *work)
@@ -248,9 +230,9 @@ static int launch(struct device_cuda *dev, drv_function kernel, uint32_t stream,
 
 	if (!dev->base.opts.verify)
 		return 0;
-	result = dev->drv->cuLaunchKernel(kernel, (unsigned int)MIN(blocks, dev->most_blocks), 1, 1,
+	result = driver.cuLaunchKernel(kernel, (unsigned int)MIN(blocks, dev->most_blocks), 1, 1,
 					  BLOCK_THREADS, 1, 1, 0, dev->base.streams[stream], params, NULL);
-	return result ? driver_fail(dev->drv, result, "cuLaunchKernel") : 0;
+	return result ? driver_fail(result, "cuLaunchKernel") : 0;
 }
 
 static int cuda_born(struct device *base, uint32_t stream, const struct device_work *work)
@@ -265,16 +247,12 @@ static int cuda_dying(struct device *base, uint32_t stream, const struct device_
 
 static int cuda_synchronize(struct device *base)
 {
-	struct device_cuda *dev = cuda_of(base);
-	drv_result result = dev->drv->cuCtxSynchronize();
-
-	return result ? driver_fail(dev->drv, result, "cuCtxSynchronize") : 0;
+	return DRIVER_CALL(cuCtxSynchronize);
 }
 
 /* Memory is created once, and given back: what an error would say, the next call says too. */
 static void wake(struct device_cuda *dev)
 {
-	const struct drv_program *drv = dev->drv;
 	const drv_allocation_prop prop = {
 		.type = DRV_MEM_ALLOCATION_TYPE_PINNED,
 		.location = { DRV_MEM_LOCATION_TYPE_DEVICE, dev->device },
@@ -282,9 +260,9 @@ static void wake(struct device_cuda *dev)
 	drv_handle handle;
 	size_t size;
 
-	if (drv->cuMemGetAllocationGranularity(&size, &prop, DRV_MEM_ALLOC_GRANULARITY_MINIMUM) == DRV_SUCCESS &&
-	    drv->cuMemCreate(&handle, size, &prop, 0) == DRV_SUCCESS)
-		drv->cuMemRelease(handle);
+	if (driver.cuMemGetAllocationGranularity(&size, &prop, DRV_MEM_ALLOC_GRANULARITY_MINIMUM) == DRV_SUCCESS &&
+	    driver.cuMemCreate(&handle, size, &prop, 0) == DRV_SUCCESS)
+		driver.cuMemRelease(handle);
 }
 
 /*
@@ -304,9 +282,9 @@ static int clear_marks(struct device_cuda *dev)
 	size_t bytes = dev->base.opts.marks * sizeof(uint32_t);
 	drv_result result;
 
-	result = dev->drv->cuMemsetD8Async(dev->marks, 0, bytes, dev->base.streams[0]);
+	result = driver.cuMemsetD8Async(dev->marks, 0, bytes, dev->base.streams[0]);
 	if (result)
-		return driver_fail(dev->drv, result, "cuMemsetD8Async of %zu bytes", bytes);
+		return driver_fail(result, "cuMemsetD8Async of %zu bytes", bytes);
 	return cuda_synchronize(&dev->base);
 }
 
@@ -316,33 +294,32 @@ static int cuda_damaged(struct device *base, uint32_t *marks)
 	size_t bytes = base->opts.marks * sizeof(*marks);
 	drv_result result;
 
-	result = dev->drv->cuMemcpyDtoH(marks, dev->marks, bytes);
+	result = driver.cuMemcpyDtoH(marks, dev->marks, bytes);
 	if (result)
-		return driver_fail(dev->drv, result, "cuMemcpyDtoH of %zu bytes", bytes);
+		return driver_fail(result, "cuMemcpyDtoH of %zu bytes", bytes);
 	return clear_marks(dev);
 }
 
 static int load_kernels(struct device_cuda *dev)
 {
-	const struct drv_program *drv = dev->drv;
 	int processors;
 	drv_result result;
 
-	result = drv->cuDeviceGetAttribute(&processors, DRV_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, dev->device);
+	result = driver.cuDeviceGetAttribute(&processors, DRV_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, dev->device);
 	if (result)
-		return driver_fail(drv, result, "cuDeviceGetAttribute");
+		return driver_fail(result, "cuDeviceGetAttribute");
 	dev->most_blocks = (unsigned int)processors * BLOCKS_PER_PROCESSOR;
-	result = drv->cuModuleLoadData(&dev->module, kernels);
+	result = driver.cuModuleLoadData(&dev->module, kernels);
 	if (result)
-		return driver_fail(drv, result, "cuModuleLoadData of the kernels of --verify");
-	result = drv->cuModuleGetFunction(&dev->fill, dev->module, "fill");
+		return driver_fail(result, "cuModuleLoadData of the kernels of --verify");
+	result = driver.cuModuleGetFunction(&dev->fill, dev->module, "fill");
 	if (!result)
-		result = drv->cuModuleGetFunction(&dev->check, dev->module, "check");
+		result = driver.cuModuleGetFunction(&dev->check, dev->module, "check");
 	if (result)
-		return driver_fail(drv, result, "cuModuleGetFunction");
-	result = drv->cuMemAlloc(&dev->marks, dev->base.opts.marks * sizeof(uint32_t));
+		return driver_fail(result, "cuModuleGetFunction");
+	result = driver.cuMemAlloc(&dev->marks, dev->base.opts.marks * sizeof(uint32_t));
 	if (result)
-		return driver_fail(drv, result, "cuMemAlloc for the marks of --verify");
+		return driver_fail(result, "cuMemAlloc for the marks of --verify");
 	return clear_marks(dev);
 }
 
@@ -352,28 +329,27 @@ static int load_kernels(struct device_cuda *dev)
  */
 static int take_ballast(struct device_cuda *dev)
 {
-	const struct drv_program *drv = dev->drv;
 	uint64_t limit = dev->base.opts.limit;
 	size_t available, total;
 	drv_result result;
 
-	result = drv->cuMemGetInfo(&available, &total);
+	result = driver.cuMemGetInfo(&available, &total);
 	if (result)
-		return driver_fail(drv, result, "cuMemGetInfo");
+		return driver_fail(result, "cuMemGetInfo");
 	if (available < limit)
 		return fail_set(-ENOMEM, "--limit asks for %" PRIu64 " bytes, and the device has %zu free",
 				(uint64_t)limit, available);
 	while (available > limit + LIMIT_SLACK && dev->n_ballast < G_N_ELEMENTS(dev->ballast)) {
 		size_t bytes = available - limit;
 
-		result = drv->cuMemAlloc(&dev->ballast[dev->n_ballast], bytes);
+		result = driver.cuMemAlloc(&dev->ballast[dev->n_ballast], bytes);
 		if (result)
-			return driver_fail(drv, result, "cuMemAlloc of %zu bytes, to leave what --limit says",
+			return driver_fail(result, "cuMemAlloc of %zu bytes, to leave what --limit says",
 						bytes);
 		dev->n_ballast++;
-		result = drv->cuMemGetInfo(&available, &total);
+		result = driver.cuMemGetInfo(&available, &total);
 		if (result)
-			return driver_fail(drv, result, "cuMemGetInfo");
+			return driver_fail(result, "cuMemGetInfo");
 	}
 	return 0;
 }
@@ -381,23 +357,22 @@ static int take_ballast(struct device_cuda *dev)
 static void cuda_close(struct device *base)
 {
 	struct device_cuda *dev = cuda_of(base);
-	const struct drv_program *drv = dev->drv;
 
 	while (dev->n_ballast)
-		drv->cuMemFree(dev->ballast[--dev->n_ballast]);
+		driver.cuMemFree(dev->ballast[--dev->n_ballast]);
 	if (dev->marks)
-		drv->cuMemFree(dev->marks);
+		driver.cuMemFree(dev->marks);
 	if (dev->module)
-		drv->cuModuleUnload(dev->module);
+		driver.cuModuleUnload(dev->module);
 	if (dev->event)
-		drv->cuEventDestroy(dev->event);
+		driver.cuEventDestroy(dev->event);
 	for (uint32_t i = base->opts.streams; i-- > 0;) {
 		if (base->streams[i])
-			drv->cuStreamDestroy(base->streams[i]);
+			driver.cuStreamDestroy(base->streams[i]);
 	}
 	if (dev->context) {
-		drv->cuCtxSetCurrent(NULL);
-		drv->cuDevicePrimaryCtxRelease(dev->device);
+		driver.cuCtxSetCurrent(NULL);
+		driver.cuDevicePrimaryCtxRelease(dev->device);
 	}
 	g_free(base->streams);
 	g_free(dev);
@@ -405,48 +380,44 @@ static void cuda_close(struct device *base)
 
 static int take_context(struct device_cuda *dev)
 {
-	const struct drv_program *drv = dev->drv;
 	drv_result result;
 
-	result = drv->cuDeviceGet(&dev->device, 0);
+	result = driver.cuDeviceGet(&dev->device, 0);
 	if (result) {
-		driver_fail(drv, result, "cuDeviceGet");
+		driver_fail(result, "cuDeviceGet");
 		return -ENODEV;
 	}
-	result = drv->cuDevicePrimaryCtxRetain(&dev->context, dev->device);
+	result = driver.cuDevicePrimaryCtxRetain(&dev->context, dev->device);
 	if (result)
-		return driver_fail(drv, result, "cuDevicePrimaryCtxRetain");
+		return driver_fail(result, "cuDevicePrimaryCtxRetain");
 	return cuda_attach(&dev->base);
 }
 
 static int create_streams(struct device_cuda *dev)
 {
-	const struct drv_program *drv = dev->drv;
 	drv_result result;
 
 	for (uint32_t i = 0; i < dev->base.opts.streams; i++) {
-		result = drv->cuStreamCreate(&dev->base.streams[i], DRV_STREAM_NON_BLOCKING);
+		result = driver.cuStreamCreate(&dev->base.streams[i], DRV_STREAM_NON_BLOCKING);
 		if (result)
-			return driver_fail(drv, result, "cuStreamCreate");
+			return driver_fail(result, "cuStreamCreate");
 	}
-	result = drv->cuEventCreate(&dev->event, DRV_EVENT_DISABLE_TIMING);
-	return result ? driver_fail(drv, result, "cuEventCreate") : 0;
+	result = driver.cuEventCreate(&dev->event, DRV_EVENT_DISABLE_TIMING);
+	return result ? driver_fail(result, "cuEventCreate") : 0;
 }
 
 static int cuda_open(const struct device_opts *opts, struct device **device)
 {
-	const struct drv_program *drv;
 	struct device_cuda *dev;
 	int err;
 
-	err = driver_open(&drv);
+	err = driver_open();
 	if (err)
 		return err;
 	dev = g_new0(struct device_cuda, 1);
 	dev->base.ops = &device_cuda;
 	dev->base.opts = *opts;
 	dev->base.streams = g_new0(struct CUstream_st *, opts->streams);
-	dev->drv = drv;
 	err = take_context(dev);
 	if (!err)
 		err = create_streams(dev);

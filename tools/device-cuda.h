@@ -8,7 +8,6 @@
 
 struct device_cuda {
 	struct device base;
-	const struct drv_program *drv;
 	drv_device device;
 	drv_context context;		/* the primary one, current on each thread that uses the device */
 	drv_event event;		/* what a wait hands from stream to stream */

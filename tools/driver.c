@@ -10,36 +10,30 @@
 
 #define LIBRARY "libcuda.so.1"
 
-int driver_open(const struct drv_program **drv)
+struct drv_program driver;
+
+int driver_open(void)
 {
-	static struct drv_program calls;
 	static bool opened;
 	const char *missing;
-	drv_result result;
 	void *handle;
+	int err;
 
-	if (opened) {
-		*drv = &calls;
+	if (opened)
 		return 0;
-	}
 	/* Never closed again: the driver's threads run until the program ends. */
 	handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
 		return fail_set(-ENODEV, "%s", dlerror());
-	missing = drv_load_program(handle, &calls);
+	missing = drv_load_program(handle, &driver);
 	if (missing)
 		return fail_set(-ENODEV, "%s has no %s", LIBRARY, missing);
-	result = calls.cuInit(0);
-	if (result) {
-		driver_fail(&calls, result, "cuInit");
-		return -ENODEV;
-	}
-	opened = true;
-	*drv = &calls;
-	return 0;
+	err = DRIVER_CALL(cuInit, 0);
+	opened = !err;
+	return err ? -ENODEV : 0;
 }
 
-int driver_fail(const struct drv_program *drv, drv_result result, const char *format, ...)
+int driver_fail(drv_result result, const char *format, ...)
 {
 	const char *name = NULL;
 	char call[256];
@@ -49,7 +43,7 @@ int driver_fail(const struct drv_program *drv, drv_result result, const char *fo
 	va_start(args, format);
 	vsnprintf(call, sizeof(call), format, args);
 	va_end(args);
-	if (drv->cuGetErrorName(result, &name) || !name)
+	if (driver.cuGetErrorName(result, &name) || !name)
 		name = "an unknown error";
 	err = result == DRV_ERROR_OUT_OF_MEMORY ? -ENOMEM : result == DRV_ERROR_INVALID_VALUE ? -EINVAL : -EIO;
 	return fail_set(err, "%s: %s (%d)", call, name, result);

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "fail.h"
-#include "run-target.h"
 
 /* What others may send to vpmm-run, and mean the program. */
 static const int passed[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
@@ -50,8 +49,10 @@ int child_exec(const struct child *child)
 	/* As a shell does, and execve() does not, it runs a script without "#!". */
 	execvp(child->path, child->argv);
 	err = errno;
+	if (err == EACCES && g_file_test(child->path, G_FILE_TEST_IS_DIR))
+		err = EISDIR;
 	fail_set(-err, "%s: %s", child->path, g_strerror(err));
-	return err == ENOENT ? TARGET_NOT_FOUND : TARGET_NOT_EXECUTABLE;
+	return err == ENOENT || err == ENOTDIR ? CHILD_NOT_FOUND : CHILD_NOT_EXECUTABLE;
 }
 
 /*

@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* Exit statuses of a shell whose program cannot be started. */
+enum { CHILD_NOT_EXECUTABLE = 126, CHILD_NOT_FOUND = 127 };
+
 /**
  * struct child_before - what the program is to find as vpmm-run found it
  * @closed: which of the standard descriptors were closed

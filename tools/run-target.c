@@ -16,61 +16,6 @@
 #define LINE 256
 #define INTERPRETERS 5
 
-/* 0, or why it is no program that can be run. */
-static int judge(const char *path)
-{
-	struct stat st;
-
-	if (stat(path, &st))
-		return errno;
-	if (S_ISDIR(st.st_mode))
-		return EISDIR;
-	return access(path, X_OK) ? errno : 0;
-}
-
-static bool is_absent(int err)
-{
-	return err == ENOENT || err == ENOTDIR;
-}
-
-/* Where none is good, what is wrong with one that is there counts, as for execvp(). */
-static int find_in_path(const char *name, char **path)
-{
-	const char *variable = g_getenv("PATH");
-	g_auto(GStrv) folders = g_strsplit(variable ? variable : "/bin:/usr/bin", ":", -1);
-	int err = ENOENT;
-
-	for (char **folder = folders; *folder; folder++) {
-		g_autofree char *file = g_build_filename(**folder ? *folder : ".", name, NULL);
-		int wrong = judge(file);
-
-		if (!wrong) {
-			*path = g_steal_pointer(&file);
-			return 0;
-		}
-		if (!is_absent(wrong))
-			err = wrong;
-	}
-	return err;
-}
-
-int target_find(const char *name, char **path)
-{
-	int err;
-
-	if (strchr(name, '/')) {
-		err = judge(name);
-		if (!err)
-			*path = g_strdup(name);
-	} else {
-		err = *name ? find_in_path(name, path) : ENOENT;
-	}
-	if (!err)
-		return 0;
-	fail_set(-err, "%s: %s", name, g_strerror(err));
-	return is_absent(err) ? TARGET_NOT_FOUND : TARGET_NOT_EXECUTABLE;
-}
-
 /* With the rights of another user or group the linker trusts the environment no more. */
 static int check_rights(int fd, const char *path)
 {

@@ -76,21 +76,20 @@ static int ask_cuda(struct report *report)
 		{ "rdma", "GPUDirect RDMA",
 		  DRV_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED },
 	};
-	const struct drv_program *drv;
 	drv_device device;
 	drv_result result;
 	int err, value;
 
-	err = driver_open(&drv);
+	err = driver_open();
 	if (err)
 		return err;
-	result = drv->cuDeviceGet(&device, report->choice->info.device);
+	result = driver.cuDeviceGet(&device, report->choice->info.device);
 	if (result)
-		return driver_fail(drv, result, "cuDeviceGet");
+		return driver_fail(result, "cuDeviceGet");
 	for (unsigned int i = 0; i < G_N_ELEMENTS(attributes); i++) {
-		result = drv->cuDeviceGetAttribute(&value, attributes[i].attribute, device);
+		result = driver.cuDeviceGetAttribute(&value, attributes[i].attribute, device);
 		if (result)
-			return driver_fail(drv, result, "cuDeviceGetAttribute, %s", attributes[i].name);
+			return driver_fail(result, "cuDeviceGetAttribute, %s", attributes[i].name);
 		add_feature(report, attributes[i].key, attributes[i].name, value);
 	}
 	return 0;

@@ -254,13 +254,12 @@ static int say(int status)
 
 static int run(struct child *child)
 {
-	g_autofree char *path = NULL;
-	int status;
+	g_autofree char *path = g_find_program_in_path(child->argv[0]);
 
-	status = target_find(child->argv[0], &path);
-	if (status)
-		return say(status);
-	child->path = path;
+	child->path = path ? path : child->argv[0];
+	/* What is wrong with a program that cannot be run, execvp() knows. */
+	if (!path)
+		return say(child_exec(child));
 	if (target_check(path) || object_preload())
 		return cli_refuse("%s", fail_text());
 	return options.monitor || options.report ? watch(child) : say(child_exec(child));
