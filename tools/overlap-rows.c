@@ -52,34 +52,16 @@ static double slowest_pace(const struct trace *trace)
 	return most > 0 ? (double)trace_ns(trace) / most : 0;
 }
 
-static int open_setup(struct replay_setup *setup, const struct overlap_rows *rows, int overlap)
-{
-	const struct device_opts dev_opts = {
-		.streams = setup->trace->streams,
-		.marks = setup->trace->allocs,
-		.ns_per_byte = rows->ns_per_byte,
-	};
-	struct vpmm_opts opts = rows->choice->opts;
-	int err;
-
-	opts.overlap = overlap;
-	err = device_host.open(&dev_opts, &setup->dev);
-	if (err)
-		return err;
-	err = allocator_vpmm_create(&opts, &setup->allocator);
-	if (err)
-		setup->dev->ops->close(setup->dev);
-	return err;
-}
-
 static int run_one(const struct overlap_rows *rows, struct replay_setup *setup, int overlap,
 		   struct replay_result *result, uint64_t *ns)
 {
+	struct vpmm_opts opts = rows->choice->opts;
 	uint64_t start = 0;
 	bool done = true;
 	int err;
 
-	err = open_setup(setup, rows, overlap);
+	opts.overlap = overlap;
+	err = replay_open(setup, (struct device_opts){ .ns_per_byte = rows->ns_per_byte }, "vpmm", &opts);
 	if (err)
 		return err;
 	for (unsigned int pass = 1; pass <= setup->passes && done; pass++) {
@@ -87,8 +69,7 @@ static int run_one(const struct overlap_rows *rows, struct replay_setup *setup, 
 		done = replay_pass(setup, pass, result);
 	}
 	*ns = vpmm_host_time() - start;
-	setup->allocator->ops->destroy(setup->allocator);
-	setup->dev->ops->close(setup->dev);
+	replay_close(setup);
 	return done ? 0 : fail_set(-EINTR, "%s: interrupted", rows->trace->name);
 }
 

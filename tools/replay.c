@@ -384,3 +384,35 @@ bool replay_pass(const struct replay_setup *setup, unsigned int pass, struct rep
 	g_free(run.slots);
 	return result->operations == trace->n_ops;
 }
+
+static int create_allocator(struct device *dev, const char *name, const struct vpmm_opts *opts,
+			    struct allocator **allocator)
+{
+	if (strcmp(name, "async") == 0)
+		return dev->ops->async(dev, allocator);
+	if (strcmp(name, "malloc") == 0)
+		return dev->ops->malloc(dev, allocator);
+	return allocator_vpmm_create(opts, allocator);
+}
+
+int replay_open(struct replay_setup *setup, struct device_opts dev_opts, const char *name, const struct vpmm_opts *opts)
+{
+	const struct device_ops *ops = strcmp(opts->backend, "cuda") ? &device_host : &device_cuda;
+	int err;
+
+	dev_opts.streams = setup->trace->streams;
+	dev_opts.marks = setup->trace->allocs;
+	err = ops->open(&dev_opts, &setup->dev);
+	if (err)
+		return err;
+	err = create_allocator(setup->dev, name, opts, &setup->allocator);
+	if (err)
+		ops->close(setup->dev);
+	return err;
+}
+
+void replay_close(struct replay_setup *setup)
+{
+	setup->allocator->ops->destroy(setup->allocator);
+	setup->dev->ops->close(setup->dev);
+}

@@ -95,6 +95,22 @@ struct replay_setup {
 };
 
 /**
+ * replay_open() - open a device for a trace, and an allocator on it
+ * @setup: has the trace; receives both
+ * @dev_opts: how the device is used; its streams and marks are the trace's
+ * @name: of the allocator: vpmm, async or malloc
+ * @opts: of the pool, whose backend says which device it is
+ *
+ * Return: 0, or a negative errno value explained by fail_set().
+ */
+int replay_open(struct replay_setup *setup, struct device_opts dev_opts, const char *name, const struct vpmm_opts *opts);
+
+/**
+ * replay_close() - close both
+ */
+void replay_close(struct replay_setup *setup);
+
+/**
  * replay_pass() - run the trace once
  * @setup: what on what
  * @pass: the number of the pass, from 1

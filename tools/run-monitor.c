@@ -35,24 +35,10 @@ struct outcome {
 	bool limited;
 };
 
-typedef int (*create_fn)(struct device *dev, const struct trace *trace, struct allocator **allocator);
-
-static int create_plain(struct device *dev, const struct trace *trace, struct allocator **allocator)
-{
-	(void)trace;
-	return dev->ops->malloc(dev, allocator);
-}
-
-static int interrupted(const struct trace *trace)
-{
-	return fail_set(-EINTR, "%s: interrupted in its replay", trace->name);
-}
-
 /* A pass on an allocator of its own, with a device to itself. */
-static int replay(const struct trace *trace, const struct choice *choice, create_fn create,
+static int replay(const struct trace *trace, const struct choice *choice, const char *allocator,
 		  struct replay_result *result)
 {
-	const struct device_opts opts = { .streams = trace->streams, .marks = trace->allocs };
 	struct progress progress;
 	struct replay_setup setup = {
 		.trace = trace,
@@ -65,32 +51,14 @@ static int replay(const struct trace *trace, const struct choice *choice, create
 	bool whole;
 	int err;
 
-	err = device_host.open(&opts, &setup.dev);
+	err = replay_open(&setup, (struct device_opts){ 0 }, allocator, &choice->opts);
 	if (err)
 		return err;
-	err = create ? create(setup.dev, trace, &setup.allocator) :
-		       allocator_vpmm_create(&choice->opts, &setup.allocator);
-	if (err)
-		goto close;
 	progress_begin(&progress, "replaying");
 	whole = replay_pass(&setup, 1, result);
 	progress_end(&progress);
-	setup.allocator->ops->destroy(setup.allocator);
-	err = whole ? 0 : interrupted(trace);
-close:
-	setup.dev->ops->close(setup.dev);
-	return err;
-}
-
-/* The host may have too little memory for a model. */
-static int peak_with(const struct trace *trace, const struct choice *choice, create_fn create, uint64_t *peak)
-{
-	struct replay_result result;
-	int err = replay(trace, choice, create, &result);
-
-	if (!err)
-		*peak = result.errors ? TABLE_UNKNOWN : result.stats.peak_taken;
-	return err;
+	replay_close(&setup);
+	return whole ? 0 : fail_set(-EINTR, "%s: interrupted in its replay", trace->name);
 }
 
 /* A device that the trace fits on, whatever of it is lost, unless the user has said how large it is. */
@@ -106,11 +74,17 @@ static bool set_capacity(uint64_t peak)
 /* The host backend's model of cudaMallocAsync() took up to half more than a GPU's driver did, so it has no part in it. */
 static int replay_on(const struct choice *choice, const struct trace *trace, struct outcome *outcome)
 {
+	struct replay_result plain;
 	int err;
 
 	outcome->limited = choice->info.limit != UINT64_MAX;
-	err = replay(trace, choice, NULL, &outcome->vpmm);
-	return err ? err : peak_with(trace, choice, create_plain, &outcome->plain);
+	err = replay(trace, choice, "vpmm", &outcome->vpmm);
+	if (!err)
+		err = replay(trace, choice, "malloc", &plain);
+	/* The host may have too little memory for a model. */
+	if (!err)
+		outcome->plain = plain.errors ? TABLE_UNKNOWN : plain.stats.peak_taken;
+	return err;
 }
 
 static int replay_all(const struct trace *trace, const struct use *use, struct outcome *outcome)

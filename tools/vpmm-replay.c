@@ -182,16 +182,6 @@ static int load(const char *name, struct trace **trace)
 	return err;
 }
 
-static int create_allocator(struct device *dev, const struct choice *choice, const char *name,
-			    struct allocator **allocator)
-{
-	if (strcmp(name, "async") == 0)
-		return dev->ops->async(dev, allocator);
-	if (strcmp(name, "malloc") == 0)
-		return dev->ops->malloc(dev, allocator);
-	return allocator_vpmm_create(&choice->opts, allocator);
-}
-
 static int interrupted(const struct replay_setup *setup, const struct replay_result *result)
 {
 	char done[UNITS_TEXT], all[UNITS_TEXT];
@@ -239,30 +229,14 @@ static int run_passes(struct replay_setup *setup, const struct report_run *run, 
 
 static int open_setup(struct replay_setup *setup, const struct report_run *run, const char *allocator)
 {
-	const struct device_ops *ops = strcmp(run->choice->opts.backend, "cuda") ? &device_host : &device_cuda;
 	const struct device_opts dev_opts = {
-		.streams = setup->trace->streams,
-		.marks = setup->trace->allocs,
 		.verify = options.verify,
 		.lag = options.lag,
 		.lag_us = options.lag_us,
 		.limit = options.limit_bytes,
 	};
-	int err;
 
-	err = ops->open(&dev_opts, &setup->dev);
-	if (err)
-		return err;
-	err = create_allocator(setup->dev, run->choice, allocator, &setup->allocator);
-	if (err)
-		setup->dev->ops->close(setup->dev);
-	return err;
-}
-
-static void close_setup(struct replay_setup *setup)
-{
-	setup->allocator->ops->destroy(setup->allocator);
-	setup->dev->ops->close(setup->dev);
+	return replay_open(setup, dev_opts, allocator, &run->choice->opts);
 }
 
 /* An allocator that this device does not have is missing from the picture. */
@@ -277,7 +251,7 @@ static int compare(const struct replay_setup *like, const struct report_run *run
 		return 0;
 	setup.watch = picture_watch(picture, setup.allocator, line);
 	err = run_passes(&setup, run, picture, NULL);
-	close_setup(&setup);
+	replay_close(&setup);
 	return err;
 }
 
@@ -321,7 +295,7 @@ static int run_pool(const struct trace *trace, const struct report_run *run, con
 		setup.watch = export_watch(lookers->export, trace, setup.allocator);
 	}
 	err = run_passes(&setup, run, picture, rows);
-	close_setup(&setup);
+	replay_close(&setup);
 	return err || !picture ? err : draw(&setup, run, picture);
 }
 
