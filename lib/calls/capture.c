@@ -26,7 +26,7 @@
 #define WASTE 8
 
 /* The per-thread handle means a different stream in each thread. */
-static int compare_threads(const struct hold *x, const struct hold *y)
+static int compare_threads(const struct home *x, const struct home *y)
 {
 	if (x->handle != STREAM_PER_THREAD || pthread_equal(x->thread, y->thread))
 		return 0;
@@ -38,9 +38,9 @@ static int compare_threads_freed(gconstpointer a, gconstpointer b)
 	const struct hold *x = a, *y = b;
 	int threads;
 
-	if (x->handle != y->handle)
-		return (uintptr_t)x->handle < (uintptr_t)y->handle ? -1 : 1;
-	threads = compare_threads(x, y);
+	if (x->home.handle != y->home.handle)
+		return (uintptr_t)x->home.handle < (uintptr_t)y->home.handle ? -1 : 1;
+	threads = compare_threads(&x->home, &y->home);
 	if (threads)
 		return threads;
 	if (x->region->size != y->region->size)
@@ -72,14 +72,11 @@ int capture_id(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id)
 static struct hold *capture_find(struct vpmm_pool *pool, uint64_t id, size_t size, struct CUstream_st *handle)
 {
 	struct region wanted = { .size = size };
-	struct hold key = { .region = &wanted, .handle = handle, .thread = pthread_self() };
+	struct hold key = { .region = &wanted, .home = { handle, pthread_self() } };
 	GTreeNode *node = g_tree_lower_bound(capture_freed(pool, id), &key);
 	struct hold *hold = node ? g_tree_node_key(node) : NULL;
 
-	if (!hold || hold->handle != handle || compare_threads(hold, &key) ||
-	    hold->region->size - size > hold->region->size / WASTE)
-		return NULL;
-	return hold;
+	return hold && home_is(&hold->home, handle) && hold->region->size - size <= hold->region->size / WASTE ? hold : NULL;
 }
 
 /* The map that the policy would serve a request from. */
@@ -123,7 +120,7 @@ static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id,
 	int err = 0;
 
 	if (pool->core.settings.scrub == VPMM_SCRUB_ALWAYS)
-		err = scrub_clear(pool, region->addr, region->size, hold->handle);
+		err = scrub_clear(pool, region->addr, region->size, hold->home.handle);
 	if (err)
 		return err;
 	g_tree_remove(capture_freed(pool, id), hold);
@@ -253,14 +250,13 @@ int capture_free(struct vpmm_pool *pool, struct region *region, struct small *sm
 	err = hold_new(&pool->pending, region, small, use, stream->id, id, &hold);
 	if (err)
 		return err;
-	hold->handle = handle;
-	hold->thread = pthread_self();
 	hold->capture = id;
 	hold->outside = hold->outside || hold->maker != id;
 	/* Reuse it only if no other stream and no other branch of the graph uses it: those are not ordered before. */
-	hold->home = region && region->stream == stream && use_is_home(use, handle, id);
+	if (region && region->stream == stream && use_is_home(use, handle, id))
+		hold->home = use->home;
 	hold_keep(&pool->pending, hold);
-	if (hold->home && !graph_find(&pool->pending, id)->group)
+	if (hold->home.handle && !graph_find(&pool->pending, id)->group)
 		g_tree_insert(capture_freed(pool, id), hold, hold);
 	pool->core.counts.frees++;
 	return 0;

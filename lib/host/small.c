@@ -78,11 +78,10 @@ static void lane_free(void *data)
 
 static struct lane *lane_get(struct host_small *small, uint64_t id)
 {
-	struct lane *lane = g_hash_table_lookup(small->lanes, &id);
+	struct lane *lane = address_table_get(small->lanes, id, sizeof(*lane));
 
-	if (lane)
+	if (lane->by_size)
 		return lane;
-	lane = address_table_add(small->lanes, id, sizeof(*lane));
 	lane->by_size = g_tree_new_full(compare_block_size, NULL, NULL, NULL);
 	return lane;
 }

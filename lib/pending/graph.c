@@ -26,10 +26,8 @@ struct graph *graph_find(const struct pending *pending, uint64_t id)
 
 struct graph *graph_get(struct pending *pending, uint64_t id)
 {
-	struct graph *graph = graph_find(pending, id);
-
 	lock_assert_held(&pending->core->lock);
-	return graph ? graph : address_table_add(pending->graphs, id, sizeof(*graph));
+	return address_table_get(pending->graphs, id, sizeof(struct graph));
 }
 
 void graph_forget(struct pending *pending, uint64_t id)

@@ -14,8 +14,7 @@ static bool is_ordered_before(const struct hold *hold, const struct graph *graph
 {
 	if (!tie_is_to(hold->graphs, &graph->blocker))
 		return true;
-	return hold->capture == graph->blocker.id && hold->home && hold->handle == handle &&
-	       (handle != STREAM_PER_THREAD || pthread_equal(hold->thread, pthread_self()));
+	return hold->capture == graph->blocker.id && home_is(&hold->home, handle);
 }
 
 static bool is_complete(struct hold *hold)
@@ -100,8 +99,6 @@ static void merge(struct pending *pending, struct hold *lower, struct hold *uppe
 	if (upper->capture == graph->blocker.id) {
 		lower->capture = upper->capture;
 		lower->home = upper->home;
-		lower->handle = upper->handle;
-		lower->thread = upper->thread;
 	}
 	lower->ordered = lower->ordered && upper->ordered;
 	lower->outside = lower->outside || upper->outside;

@@ -34,11 +34,10 @@ static int compare_held(gconstpointer a, gconstpointer b)
 
 static struct group *group_get(struct pending *pending, uint64_t id)
 {
-	struct group *group = g_hash_table_lookup(pending->groups, &id);
+	struct group *group = address_table_get(pending->groups, id, sizeof(*group));
 
-	if (group)
+	if (group->freed)
 		return group;
-	group = address_table_add(pending->groups, id, sizeof(*group));
 	group->freed = g_tree_new(compare_held);
 	group->joined = address_table_new(g_free);
 	return group;
@@ -95,18 +94,17 @@ void group_add_hold(struct hold *hold)
 	struct group *group = group_of(hold);
 
 	/* Memory from before a capture is as the program left it there, and its stream may be at work on it yet. */
-	if (hold->group || !hold->region || !group || !g_hash_table_contains(group->joined, &hold->maker))
+	if (!hold->region || !group || !g_hash_table_contains(group->joined, &hold->maker))
 		return;
-	hold->group = group;
 	g_tree_insert(group->freed, hold, hold);
 }
 
 void group_remove_hold(struct hold *hold)
 {
-	if (!hold->group)
-		return;
-	g_tree_remove(hold->group->freed, hold);
-	hold->group = NULL;
+	struct group *group = group_of(hold);
+
+	if (group && hold->region)
+		g_tree_remove(group->freed, hold);
 }
 
 struct freed_check {
@@ -121,7 +119,7 @@ static gboolean check_freed(gpointer key, gpointer value, gpointer data)
 	struct freed_check *check = data;
 
 	(void)key;
-	check->good = hold->group == check->group && hold->region->held && hold->graphs->len;
+	check->good = group_of(hold) == check->group && hold->region->held;
 	return !check->good;
 }
 

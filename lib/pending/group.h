@@ -61,7 +61,7 @@ void group_add_hold(struct hold *hold);
 
 /**
  * group_remove_hold() - undo group_add_hold(), before the hold changes
- * @hold: the hold, in a group or not
+ * @hold: the hold, offered to a group or not
  */
 void group_remove_hold(struct hold *hold);
 

@@ -43,12 +43,9 @@ void hold_await_graphs(struct hold *hold, const GPtrArray *graphs)
 
 void hold_await_silent(struct pending *pending, struct hold *hold, uint64_t id)
 {
-	struct blocker *silent = g_hash_table_lookup(pending->silent, &id);
+	struct blocker *silent = address_table_get(pending->silent, id, sizeof(*silent));
 
-	if (!silent) {
-		silent = address_table_add(pending->silent, id, sizeof(*silent));
-		silent->table = pending->silent;
-	}
+	silent->table = pending->silent;
 	tie_add(hold->silent, silent, &silent->holds, hold);
 }
 
@@ -217,8 +214,6 @@ struct hold *hold_new_part(const struct hold *hold, struct region *region)
 
 	hold_await_graphs(part, hold->graphs);
 	part->ordered = hold->ordered;
-	part->handle = hold->handle;
-	part->thread = hold->thread;
 	part->maker = hold->maker;
 	part->capture = hold->capture;
 	part->outside = hold->outside;

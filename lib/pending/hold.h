@@ -4,19 +4,17 @@
 #define HOLD_H
 
 #include <glib.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/wait-set.h"
+#include "pending/users.h"
 
 struct CUstream_st;
-struct group;
 struct pending;
 struct region;
 struct small;
 struct stream;
-struct use;
 
 /**
  * struct hold - a deferred free
@@ -30,14 +28,11 @@ struct use;
  * @silent: its ties to silent streams that it waits for, see tie.h
  * @graphs: its ties to graphs that it waits for
  * @link: its place in the pool's list, while it is linked and waits for no graph
- * @handle: the handle of the stream that freed it under capture
- * @thread: the thread that freed it under capture
  * @maker: the id of the capture that it was allocated under; 0: none
  * @capture: the id of the capture that it was freed under; 0: none
  * @outside: it was freed under a capture, and work that was not captured may still be at it: each launch of the graph is
  *	behind that, and the stream that the graph is retired on, but a graph that is gone may never have been launched
- * @home: that is the same capture, and the same stream, and no other stream has used it
- * @group: the captures that may have it again, see group.h; NULL: none
+ * @home: the stream that freed it, if it had allocated it under the same capture, and no other stream has used it
  */
 struct hold {
 	struct region *region;
@@ -48,13 +43,10 @@ struct hold {
 	GPtrArray *silent;
 	GPtrArray *graphs;
 	GList link;
-	struct CUstream_st *handle;
-	pthread_t thread;
 	uint64_t maker;
 	uint64_t capture;
 	bool outside;
-	bool home;
-	struct group *group;
+	struct home home;
 };
 
 /**

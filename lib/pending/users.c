@@ -22,6 +22,12 @@ static void use_free(gpointer data)
 	g_free(use);
 }
 
+bool home_is(const struct home *home, const struct CUstream_st *handle)
+{
+	return handle && home->handle == handle &&
+	       (handle != STREAM_PER_THREAD || pthread_equal(home->thread, pthread_self()));
+}
+
 GHashTable *use_table_new(void)
 {
 	return address_table_new(use_free);
@@ -35,11 +41,11 @@ struct use *use_find(const struct pending *pending, uint64_t addr)
 
 static struct use *use_get(struct pending *pending, uint64_t addr)
 {
-	struct use *use = use_find(pending, addr);
+	struct use *use = address_table_get(pending->uses, addr, sizeof(*use));
 
-	if (use)
+	lock_assert_held(&pending->core->lock);
+	if (use->graphs)
 		return use;
-	use = address_table_add(pending->uses, addr, sizeof(*use));
 	use->graphs = ties_new();
 	use->users = g_array_new(FALSE, FALSE, sizeof(struct user));
 	g_array_set_clear_func(use->users, user_clear);
@@ -123,8 +129,7 @@ void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *ha
 	struct use *use = use_get(pending, addr);
 
 	lock_assert_held(&pending->core->lock);
-	use->home = handle;
-	use->thread = pthread_self();
+	use->home = (struct home){ .handle = handle, .thread = pthread_self() };
 	if (handle)
 		use->maker = capture;
 }
@@ -164,10 +169,7 @@ bool use_is_named(const struct use *use)
 
 bool use_is_home(const struct use *use, struct CUstream_st *handle, uint64_t capture)
 {
-	if (!use || !use->home || use->home != handle || use->maker != capture || use_is_named(use))
-		return false;
-	/* The per-thread handle means a different stream in each thread. */
-	return handle != STREAM_PER_THREAD || pthread_equal(use->thread, pthread_self());
+	return use && use->maker == capture && home_is(&use->home, handle) && !use_is_named(use);
 }
 
 void use_remove(struct pending *pending, uint64_t addr)

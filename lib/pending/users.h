@@ -34,13 +34,21 @@ struct user {
 };
 
 /**
+ * struct home - the stream under capture that alone has had an allocation
+ * @handle: of it; NULL: there is none, or others have used it too
+ * @thread: the thread of the handle, which means another stream in each if it is STREAM_PER_THREAD
+ */
+struct home {
+	struct CUstream_st *handle;
+	pthread_t thread;
+};
+
+/**
  * struct use - all users of an allocation
  * @addr: address of the allocation
  * @users: of struct user
  * @graphs: its ties to graphs, see tie.h
- * @home: the handle of the stream under capture that allocated it; NULL: not allocated under capture, or used by
- *	others too
- * @thread: the thread that allocated it under capture
+ * @home: the stream under capture that allocated it
  * @maker: the id of the capture that it was allocated under; 0: none
  * @outside: as of the struct hold that its memory was in before
  */
@@ -48,11 +56,17 @@ struct use {
 	uint64_t addr;
 	GArray *users;
 	GPtrArray *graphs;
-	struct CUstream_st *home;
-	pthread_t thread;
+	struct home home;
 	uint64_t maker;
 	bool outside;
 };
+
+/**
+ * home_is() - whether a home is that of a stream
+ * @home: the home
+ * @handle: the stream, as this thread knows it
+ */
+bool home_is(const struct home *home, const struct CUstream_st *handle);
 
 /**
  * use_table_new() - make the table of users

@@ -27,17 +27,20 @@ static inline GHashTable *address_table_new(GDestroyNotify destroy)
 }
 
 /**
- * address_table_add() - make a value and enter it
+ * address_table_get() - look a value up, or make and enter it
  * @table: of address_table_new(), for g_free() or what frees as it does
- * @key: the address, which the table does not have
+ * @key: the address
  * @size: of the value, whose first member is the key
  *
- * Return: the value, all zero but for its key.
+ * Return: the value; if it is new, all zero but for its key.
  */
-static inline gpointer address_table_add(GHashTable *table, uint64_t key, size_t size)
+static inline gpointer address_table_get(GHashTable *table, uint64_t key, size_t size)
 {
-	uint64_t *value = g_malloc0(size);
+	uint64_t *value = g_hash_table_lookup(table, &key);
 
+	if (value)
+		return value;
+	value = g_malloc0(size);
 	*value = key;
 	g_hash_table_insert(table, value, value);
 	return value;
