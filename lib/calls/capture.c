@@ -22,42 +22,6 @@
 #include "util/assume.h"
 #include "util/error.h"
 
-/* A freed block is reused if that wastes no more than this part of it. */
-#define WASTE 8
-
-/* The per-thread handle means a different stream in each thread. */
-static int compare_threads(const struct home *x, const struct home *y)
-{
-	if (x->handle != STREAM_PER_THREAD || pthread_equal(x->thread, y->thread))
-		return 0;
-	return (uintptr_t)x->thread < (uintptr_t)y->thread ? -1 : 1;
-}
-
-static int compare_threads_freed(gconstpointer a, gconstpointer b)
-{
-	const struct hold *x = a, *y = b;
-	int threads;
-
-	if (x->home.handle != y->home.handle)
-		return (uintptr_t)x->home.handle < (uintptr_t)y->home.handle ? -1 : 1;
-	threads = compare_threads(&x->home, &y->home);
-	if (threads)
-		return threads;
-	if (x->region->size != y->region->size)
-		return x->region->size < y->region->size ? -1 : 1;
-	return x->region->addr < y->region->addr ? -1 : x->region->addr > y->region->addr;
-}
-
-/* The freed blocks of a capture, of struct hold: by stream, size and address. */
-static GTree *capture_freed(struct vpmm_pool *pool, uint64_t id)
-{
-	struct graph *graph = graph_get(&pool->pending, id);
-
-	if (!graph->freed)
-		graph->freed = g_tree_new(compare_threads_freed);
-	return graph->freed;
-}
-
 int capture_id(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id)
 {
 	int err;
@@ -66,17 +30,6 @@ int capture_id(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id)
 	if (err)
 		return err;
 	return *id ? 0 : error_set(-EBUSY, "the capture of the stream has just ended");
-}
-
-/* A block that the stream freed in this capture, and that fits. */
-static struct hold *capture_find(struct vpmm_pool *pool, uint64_t id, size_t size, struct CUstream_st *handle)
-{
-	struct region wanted = { .size = size };
-	struct hold key = { .region = &wanted, .home = { handle, pthread_self() } };
-	GTreeNode *node = g_tree_lower_bound(capture_freed(pool, id), &key);
-	struct hold *hold = node ? g_tree_node_key(node) : NULL;
-
-	return hold && home_is(&hold->home, handle) && hold->region->size - size <= hold->region->size / WASTE ? hold : NULL;
 }
 
 /* The map that the policy would serve a request from. */
@@ -96,9 +49,9 @@ static int capture_scrub(struct vpmm_pool *pool, const struct hold *hold, uint64
 	return scrub_clear(pool, hold->region->addr, bytes, handle);
 }
 
-/* What a capture of the same group has freed. */
-static int capture_reuse_group(struct vpmm_pool *pool, struct hold *hold, uint64_t id, size_t bytes, size_t requested,
-			       struct stream *stream, struct CUstream_st *handle, uint64_t *addr)
+/* What the capture, or another of its group, has freed. */
+static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id, size_t bytes, size_t requested,
+			 struct stream *stream, struct CUstream_st *handle, uint64_t *addr)
 {
 	struct region *region;
 	int err;
@@ -107,27 +60,6 @@ static int capture_reuse_group(struct vpmm_pool *pool, struct hold *hold, uint64
 	if (err)
 		return err;
 	region = group_reuse_take(&pool->pending, hold, bytes, stream);
-	live_request(&pool->core, region, requested);
-	cache_untake(region, true);
-	*addr = region->addr;
-	pool->core.counts.reuses++;
-	return 0;
-}
-
-static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id, size_t requested, uint64_t *addr)
-{
-	struct region *region = hold->region;
-	int err = 0;
-
-	if (pool->core.settings.scrub == VPMM_SCRUB_ALWAYS)
-		err = scrub_clear(pool, region->addr, region->size, hold->home.handle);
-	if (err)
-		return err;
-	g_tree_remove(capture_freed(pool, id), hold);
-	hold_drop(&pool->pending, hold);
-	use_add_graphs(&pool->pending, region->addr, hold->graphs);
-	use_find(&pool->pending, region->addr)->outside = hold->outside;
-	hold_delete(hold);
 	live_request(&pool->core, region, requested);
 	cache_untake(region, true);
 	*addr = region->addr;
@@ -148,25 +80,19 @@ static int capture_take(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, si
 	return err;
 }
 
-/* A block freed in a capture serves an aligned request only if its address is aligned. Groups cut blocks anywhere. */
 static int capture_malloc_in(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, uint64_t id,
 			     struct stream *stream, struct CUstream_st *handle)
 {
-	const struct graph *graph = graph_find(&pool->pending, id);
+	struct graph *graph = graph_get(&pool->pending, id);
 	size_t bytes = request_round(pool, size);
 	struct hold *hold;
 
-	if (graph && graph->group && align > request_alignment(pool, size)) {
-		hold = NULL;
-	} else if (graph && graph->group) {
-		hold = group_reuse_find(&pool->pending, graph, map_of(&pool->core, bytes), bytes, handle);
-		if (hold)
-			return capture_reuse_group(pool, hold, id, bytes, size, stream, handle, addr);
-	} else {
-		hold = capture_find(pool, id, bytes, handle);
-		if (hold && !(hold->region->addr & (MAX(align, 1) - 1)))
-			return capture_reuse(pool, hold, id, size, addr);
-	}
+	if (!graph->group)
+		group_join(&pool->pending, graph, 0);
+	hold = group_reuse_find(&pool->pending, graph, map_of(&pool->core, bytes), bytes, MAX(align, 1), handle);
+	if (hold)
+		return capture_reuse(pool, hold, id, group_is_named(graph) ? bytes : hold->region->size, size, stream,
+				     handle, addr);
 	return capture_take(pool, addr, bytes, size, align, stream, handle);
 }
 
@@ -256,18 +182,8 @@ int capture_free(struct vpmm_pool *pool, struct region *region, struct small *sm
 	if (region && region->stream == stream && use_is_home(use, handle, id))
 		hold->home = use->home;
 	hold_keep(&pool->pending, hold);
-	if (hold->home.handle && !graph_find(&pool->pending, id)->group)
-		g_tree_insert(capture_freed(pool, id), hold, hold);
 	pool->core.counts.frees++;
 	return 0;
-}
-
-/* Whatever the capture has freed by itself is the group's from now on. */
-static void forget_freed(struct graph *graph)
-{
-	if (graph->freed)
-		g_tree_destroy(graph->freed);
-	graph->freed = NULL;
 }
 
 /* A capture that has joined a group, and when. */
@@ -287,13 +203,11 @@ int capture_group(struct vpmm_pool *pool, uint64_t id, uint64_t group)
 	if (!group)
 		return error_set(-EINVAL, "the group is 0");
 	graph = graph_get(&pool->pending, id);
-	if (graph->group && graph->group->id != group)
+	if (group_is_named(graph) && graph->group->id != group)
 		return error_set(-EINVAL, "capture %" PRIu64 " is in group %" PRIu64 ", and cannot join group %" PRIu64,
 				 id, graph->group->id, group);
-	if (graph->group)
-		return 0;
-	forget_freed(graph);
-	group_join(&pool->pending, graph, group);
+	if (!group_is_named(graph))
+		group_join(&pool->pending, graph, group);
 	return 0;
 }
 
@@ -316,7 +230,7 @@ static GArray *list_joined(struct vpmm_pool *pool)
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		const struct graph *graph = value;
 
-		if (graph->group && !graph->gone)
+		if (group_is_named(graph) && !graph->gone)
 			g_array_append_vals(joined, &(struct joined){ graph->blocker.id, graph->group->id, graph->turn }, 1);
 	}
 	lock_release(&pool->core.lock);

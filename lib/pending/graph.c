@@ -4,18 +4,9 @@
 #include "pending/pending.h"
 #include "util/address.h"
 
-static void graph_delete(gpointer data)
-{
-	struct graph *graph = data;
-
-	if (graph->freed)
-		g_tree_destroy(graph->freed);
-	g_free(graph);
-}
-
 GHashTable *graph_table_new(void)
 {
-	return address_table_new(graph_delete);
+	return address_table_new(g_free);
 }
 
 struct graph *graph_find(const struct pending *pending, uint64_t id)

@@ -15,15 +15,13 @@ struct pending;
 /**
  * struct graph - a graph, from its capture until it is retired, or gone
  * @blocker: what waits for it, and the id of its capture
- * @freed: blocks that capture.c reuses under the same capture; NULL: none yet
- * @group: the captures that share memory with it, which then have what is freed instead of @freed; NULL: none
+ * @group: the captures that share memory with it, or it alone; NULL: its capture has allocated nothing yet
  * @turn: when it joined @group; larger is later
  * @watched: the backend will tell when it is gone
  * @gone: it has; the others of @group are not
  */
 struct graph {
 	struct blocker blocker;
-	GTree *freed;
 	struct group *group;
 	uint64_t turn;
 	bool watched;

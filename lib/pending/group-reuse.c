@@ -9,6 +9,9 @@
 #include "pending/users.h"
 #include "util/error.h"
 
+/* Without a named group, what was freed is not split, and serves if that wastes no more than this part of it. */
+#define WASTE 8
+
 /* Within a capture, other streams and other branches of the graph are not ordered before. */
 static bool is_ordered_before(const struct hold *hold, const struct graph *graph, struct CUstream_st *handle)
 {
@@ -30,8 +33,7 @@ static bool is_complete(struct hold *hold)
 }
 
 /* Whether a request of a capture can have it. */
-static bool serves(const struct pending *pending, struct hold *hold, const struct graph *graph,
-		   struct CUstream_st *handle)
+static bool serves(struct hold *hold, const struct graph *graph, struct CUstream_st *handle)
 {
 	if (hold->silent->len || !hold->told || !is_ordered_before(hold, graph, handle))
 		return false;
@@ -42,17 +44,22 @@ static bool serves(const struct pending *pending, struct hold *hold, const struc
 	return is_complete(hold);
 }
 
-static struct hold *find_fit(const struct pending *pending, const struct graph *graph, const struct region_map *map,
-			     size_t size, struct CUstream_st *handle)
+static struct hold *find_fit(const struct graph *graph, const struct region_map *map, size_t size, size_t align,
+			     struct CUstream_st *handle)
 {
+	bool named = group_is_named(graph);
 	struct region wanted = { .size = size };
 	struct hold key = { .region = &wanted };
 	GTreeNode *node = g_tree_lower_bound(graph->group->freed, &key);
 
 	for (; node; node = g_tree_node_next(node)) {
 		struct hold *hold = g_tree_node_key(node);
+		const struct region *region = hold->region;
 
-		if (hold->region->chunk->map == map && serves(pending, hold, graph, handle))
+		if (!named && region->size - size > region->size / WASTE)
+			return NULL;
+		if ((!named || region->chunk->map == map) && !(region->addr & (align - 1)) &&
+		    serves(hold, graph, handle))
 			return hold;
 	}
 	return NULL;
@@ -67,8 +74,8 @@ static int compare_addresses(gconstpointer a, gconstpointer b)
 }
 
 /* All that a request can have, by address; nothing if it is less than the request. */
-static GPtrArray *find_all(const struct pending *pending, const struct graph *graph, const struct region_map *map,
-			   size_t size, struct CUstream_st *handle)
+static GPtrArray *find_all(const struct graph *graph, const struct region_map *map, size_t size,
+			   struct CUstream_st *handle)
 {
 	GPtrArray *holds = g_ptr_array_new();
 	uint64_t bytes = 0;
@@ -76,7 +83,7 @@ static GPtrArray *find_all(const struct pending *pending, const struct graph *gr
 	for (GTreeNode *node = g_tree_node_first(graph->group->freed); node; node = g_tree_node_next(node)) {
 		struct hold *hold = g_tree_node_key(node);
 
-		if (hold->region->chunk->map != map || !serves(pending, hold, graph, handle))
+		if (hold->region->chunk->map != map || !serves(hold, graph, handle))
 			continue;
 		g_ptr_array_add(holds, hold);
 		bytes += hold->region->size;
@@ -109,7 +116,7 @@ static void merge(struct pending *pending, struct hold *lower, struct hold *uppe
 static bool merge_all(struct pending *pending, const struct graph *graph, const struct region_map *map, size_t size,
 		      struct CUstream_st *handle)
 {
-	GPtrArray *holds = find_all(pending, graph, map, size, handle);
+	GPtrArray *holds = find_all(graph, map, size, handle);
 	bool any = false;
 	guint next;
 
@@ -134,13 +141,13 @@ static bool merge_all(struct pending *pending, const struct graph *graph, const 
 }
 
 struct hold *group_reuse_find(struct pending *pending, const struct graph *graph, const struct region_map *map,
-			      size_t size, struct CUstream_st *handle)
+			      size_t size, size_t align, struct CUstream_st *handle)
 {
-	struct hold *hold = find_fit(pending, graph, map, size, handle);
+	struct hold *hold = find_fit(graph, map, size, align, handle);
 
 	lock_assert_held(&pending->core->lock);
-	if (!hold && merge_all(pending, graph, map, size, handle))
-		hold = find_fit(pending, graph, map, size, handle);
+	if (!hold && group_is_named(graph) && merge_all(pending, graph, map, size, handle))
+		hold = find_fit(graph, map, size, align, handle);
 	return hold;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What one capture of a group has freed can serve those that joined the group after it, in any size: it is split, and
- * adjacent pieces are merged. Each piece stays with all graphs that have had it until those are retired. All of it is
- * under core.lock.
+ * What a capture has freed can serve it again. In a group that the program has named, it also serves those that joined
+ * the group after it, in any size: it is split, and adjacent pieces are merged. Each piece stays with all graphs that
+ * have had it until those are retired. All of it is under core.lock.
  */
 #ifndef GROUP_REUSE_H
 #define GROUP_REUSE_H
@@ -18,11 +18,12 @@ struct region_map;
 struct stream;
 
 /**
- * group_reuse_find() - find what the group of a capture has freed
+ * group_reuse_find() - find what a capture, or its group, has freed
  * @pending: what the pool has pending, its backend entered
- * @graph: the graph of the capture, which is in a group
+ * @graph: the graph of the capture, in a group or one of its own
  * @map: the map of which the memory is to be
  * @size: bytes
+ * @align: what its address is to be a multiple of, a power of two
  * @handle: the stream under capture
  *
  * Nothing is found that work outside of the graphs still uses, as a graph cannot wait for that.
@@ -30,7 +31,7 @@ struct stream;
  * Return: the smallest that has the size, for group_reuse_take(); NULL: there is none.
  */
 struct hold *group_reuse_find(struct pending *pending, const struct graph *graph, const struct region_map *map,
-			      size_t size, struct CUstream_st *handle);
+			      size_t size, size_t align, struct CUstream_st *handle);
 
 /**
  * group_reuse_take() - allocate what was freed

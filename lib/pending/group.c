@@ -34,7 +34,7 @@ static int compare_held(gconstpointer a, gconstpointer b)
 
 static struct group *group_get(struct pending *pending, uint64_t id)
 {
-	struct group *group = address_table_get(pending->groups, id, sizeof(*group));
+	struct group *group = id ? address_table_get(pending->groups, id, sizeof(*group)) : g_new0(struct group, 1);
 
 	if (group->freed)
 		return group;
@@ -43,35 +43,63 @@ static struct group *group_get(struct pending *pending, uint64_t id)
 	return group;
 }
 
-static void add_holds(const GQueue *holds)
+bool group_is_named(const struct graph *graph)
 {
-	for (const GList *link = holds->head; link; link = link->next)
-		group_add_hold(link->data);
+	return graph->group && graph->group->id;
+}
+
+/* The last graph takes its group along. */
+static void leave_group(struct pending *pending, struct graph *graph)
+{
+	struct group *group = graph->group;
+
+	if (!group)
+		return;
+	graph->group = NULL;
+	group->gone -= graph->gone;
+	if (--group->graphs)
+		return;
+	if (group->id)
+		g_hash_table_remove(pending->groups, &group->id);
+	else
+		group_delete(group);
 }
 
 void group_join(struct pending *pending, struct graph *graph, uint64_t id)
 {
+	const GQueue *holds = &graph->blocker.holds;
+
 	lock_assert_held(&pending->core->lock);
+	for (const GList *link = holds->head; link; link = link->next)
+		group_remove_hold(link->data);
+	leave_group(pending, graph);
 	graph->group = group_get(pending, id);
 	graph->group->graphs++;
 	graph->group->gone += graph->gone;
 	g_hash_table_add(graph->group->joined, g_memdup2(&graph->blocker.id, sizeof(graph->blocker.id)));
 	graph->turn = ++graph->group->turns;
-	add_holds(&graph->blocker.holds);
+	for (const GList *link = holds->head; link; link = link->next)
+		group_add_hold(link->data);
 }
 
 void group_leave(struct pending *pending, uint64_t id)
 {
 	struct graph *graph = graph_find(pending, id);
-	struct group *group = graph ? graph->group : NULL;
 
 	lock_assert_held(&pending->core->lock);
-	if (!group)
-		return;
-	graph->group = NULL;
-	group->gone -= graph->gone;
-	if (!--group->graphs)
-		g_hash_table_remove(pending->groups, &group->id);
+	if (graph)
+		leave_group(pending, graph);
+}
+
+void group_clear(struct pending *pending)
+{
+	GHashTableIter iter;
+	gpointer graph;
+
+	g_hash_table_iter_init(&iter, pending->graphs);
+	while (g_hash_table_iter_next(&iter, NULL, &graph))
+		leave_group(pending, graph);
+	g_hash_table_destroy(pending->groups);
 }
 
 /* The group that all graphs of a hold are in; NULL: there is no such group. */
@@ -123,24 +151,35 @@ static gboolean check_freed(gpointer key, gpointer value, gpointer data)
 	return !check->good;
 }
 
+static bool is_group_good(const struct group *group)
+{
+	struct freed_check check = { .group = group, .good = true };
+
+	g_tree_foreach(group->freed, check_freed, &check);
+	return check.good;
+}
+
 int group_check(const struct pending *pending)
 {
 	GHashTableIter iter;
 	gpointer value;
 	guint graphs = 0;
+	bool good = true;
 
 	lock_assert_held(&pending->core->lock);
 	g_hash_table_iter_init(&iter, pending->graphs);
-	while (g_hash_table_iter_next(&iter, NULL, &value))
-		graphs += ((struct graph *)value)->group != NULL;
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
+		const struct graph *graph = value;
+
+		graphs += group_is_named(graph);
+		good = good && (!graph->group || graph->group->id || is_group_good(graph->group));
+	}
 	g_hash_table_iter_init(&iter, pending->groups);
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
-		struct freed_check check = { .group = value, .good = true };
-
-		graphs -= check.group->graphs;
-		g_tree_foreach(check.group->freed, check_freed, &check);
-		if (!check.good)
-			return error_set(-EUCLEAN, "a group of captures has what was not freed, or is another group's");
+		graphs -= ((struct group *)value)->graphs;
+		good = good && is_group_good(value);
 	}
+	if (!good)
+		return error_set(-EUCLEAN, "a group of captures has what was not freed, or is another group's");
 	return graphs ? error_set(-EUCLEAN, "groups do not have as many graphs as are in groups") : 0;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Groups of captures, whose graphs never run at the same time, and what they have freed for each other. All of it is
- * under core.lock.
+ * Groups of captures, whose graphs never run at the same time, and what they have freed for each other. A capture that
+ * the program puts into none is a group of its own. All of it is under core.lock.
  */
 #ifndef GROUP_H
 #define GROUP_H
 
 #include <glib.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct graph;
@@ -15,7 +16,7 @@ struct pending;
 
 /**
  * struct group - captures that share memory
- * @id: of it, as the program names it
+ * @id: of it, as the program names it; 0: it is of one capture, and not in the table
  * @graphs: how many of its graphs are not retired; the last one takes the group along
  * @gone: how many of those are gone, see watch.h
  * @turns: how often a capture has joined it
@@ -41,10 +42,16 @@ GHashTable *group_table_new(void);
 /**
  * group_join() - add a capture to a group
  * @pending: what the pool has pending
- * @graph: its graph, which is in no group
- * @id: of the group
+ * @graph: its graph, in no group that the program has named
+ * @id: of the group; 0: a group of its own
  */
 void group_join(struct pending *pending, struct graph *graph, uint64_t id);
+
+/**
+ * group_is_named() - whether the program has put a graph into a group
+ * @graph: the graph
+ */
+bool group_is_named(const struct graph *graph);
 
 /**
  * group_leave() - a graph was retired, or is gone
@@ -64,6 +71,12 @@ void group_add_hold(struct hold *hold);
  * @hold: the hold, offered to a group or not
  */
 void group_remove_hold(struct hold *hold);
+
+/**
+ * group_clear() - free all groups
+ * @pending: what the pool has pending: no holds, and graphs that are about to go
+ */
+void group_clear(struct pending *pending);
 
 /**
  * group_check() - check the groups against the graphs and the holds

@@ -26,7 +26,7 @@ void pending_clear(struct pending *pending)
 	/* They are in the lists of graphs. */
 	g_hash_table_destroy(pending->uses);
 	g_hash_table_destroy(pending->silent);
+	group_clear(pending);
 	g_hash_table_destroy(pending->graphs);
-	g_hash_table_destroy(pending->groups);
 	watches_drop(pending->watches);
 }

@@ -140,7 +140,7 @@ static void graph_gone(struct pending *pending, uint64_t id)
 	if (!graph)
 		return;
 	graph->gone = true;
-	if (!graph->group) {
+	if (!group_is_named(graph)) {
 		end_graph(pending, id);
 		return;
 	}

@@ -84,6 +84,26 @@ static void test_reused_in_capture(gconstpointer data)
 	fixture_close(&f);
 }
 
+/* Without a group it is not split: it serves what is no more than an eighth smaller. */
+static void test_reused_whole(void)
+{
+	struct fixture f;
+	char *a, *b;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	begin(&f, f.streams[0]);
+	a = fixture_malloc(&f, 8, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	b = fixture_malloc(&f, 6, f.streams[0]);
+	g_assert_true(b != a);
+	g_assert_true(fixture_malloc(&f, 7, f.streams[0]) == a);
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 8 * PAGE);
+	fixture_free(&f, b, f.streams[0]);
+	finish(f.streams[0]);
+	fixture_close(&f);
+}
+
 /* Another stream of the same capture is not behind it for that. */
 static void test_not_reused_on_branch(void)
 {
@@ -305,6 +325,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/capture/id", test_id);
 	fixture_add_rows("/capture/freed-inside", kinds, test_freed_in_capture);
 	fixture_add_rows("/capture/reused-inside", kinds, test_reused_in_capture);
+	g_test_add_func("/capture/whole", test_reused_whole);
 	g_test_add_func("/capture/branch", test_not_reused_on_branch);
 	fixture_add_rows("/capture/freed-after", kinds, test_freed_after_capture);
 	fixture_add_rows("/capture/freed-after-graph", kinds, test_freed_after_graph);
