@@ -148,38 +148,27 @@ int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned
 	return err;
 }
 
+/*
+ * The result of a call on an address: @does works on @shared, the ranges that the address is in, with the backend
+ * entered and signals held back.
+ */
+#define CALL_AT(pool, addr, call, does) \
+	({ \
+		struct vpmm_pool *pool_ = pool; \
+		struct shared *shared; \
+		struct held held_; \
+		int err_; \
+		\
+		held_begin(&held_); \
+		err_ = begin_at(&pool_, &shared, addr); \
+		err_ = err_ ? error_add(err_, call) : end_at(pool_, shared, call, does); \
+		held_end(&held_); \
+		err_; \
+	})
+
 int vpmm_shared_free(struct vpmm_pool *pool, void *addr, struct CUstream_st *stream)
 {
-	struct shared *shared;
-	struct held held;
-	int err;
-
-	if (!addr)
-		return 0;
-	held_begin(&held);
-	err = begin_at(&pool, &shared, addr);
-	if (err)
-		error_add(err, "vpmm_shared_free");
-	else
-		err = end_at(pool, shared, "vpmm_shared_free", range_free(shared, (uintptr_t)addr, stream));
-	held_end(&held);
-	return err;
-}
-
-static int move_range(struct vpmm_pool *pool, const struct migration *want, const char *call)
-{
-	struct shared *shared;
-	struct held held;
-	int err;
-
-	held_begin(&held);
-	err = begin_at(&pool, &shared, (void *)(uintptr_t)want->addr);
-	if (err)
-		error_add(err, "%s", call);
-	else
-		err = end_at(pool, shared, call, migrate_pages(shared, want));
-	held_end(&held);
-	return err;
+	return !addr ? 0 : CALL_AT(pool, addr, "vpmm_shared_free", range_free(shared, (uintptr_t)addr, stream));
 }
 
 static int check_location(const char *call, enum vpmm_location to)
@@ -220,7 +209,7 @@ int vpmm_migrate(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_loca
 		err = import("vpmm_migrate", &sized_migrate_ops, &known, ops);
 		want.ops = &known;
 	}
-	return err ? err : move_range(pool, &want, "vpmm_migrate");
+	return err ? err : CALL_AT(pool, addr, "vpmm_migrate", migrate_pages(shared, &want));
 }
 
 int vpmm_fault(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_location to, unsigned int flags)
@@ -231,7 +220,7 @@ int vpmm_fault(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_locati
 	err = check_location("vpmm_fault", to);
 	if (!err && flags)
 		err = error_set(-EINVAL, "vpmm_fault: flags has an unknown bit");
-	return err ? err : move_range(pool, &want, "vpmm_fault");
+	return err ? err : CALL_AT(pool, addr, "vpmm_fault", migrate_pages(shared, &want));
 }
 
 /* The caller's array may be in a shared range, so it is written with no lock held. */
@@ -275,18 +264,7 @@ int vpmm_advise(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_advic
 
 int vpmm_pin(struct vpmm_pool *pool, void *addr, size_t size)
 {
-	struct shared *shared;
-	struct held held;
-	int err;
-
-	held_begin(&held);
-	err = begin_at(&pool, &shared, addr);
-	if (err)
-		error_add(err, "vpmm_pin");
-	else
-		err = end_at(pool, shared, "vpmm_pin", migrate_pin(shared, (uintptr_t)addr, size));
-	held_end(&held);
-	return err;
+	return CALL_AT(pool, addr, "vpmm_pin", migrate_pin(shared, (uintptr_t)addr, size));
 }
 
 int vpmm_unpin(struct vpmm_pool *pool, void *addr, size_t size)

@@ -14,26 +14,12 @@
 
 int host_capture_begin(int device, struct CUstream_st *handle)
 {
-	struct CUstream_st *stream;
-	int ret;
-
-	lock_acquire(&host_streams_lock);
-	stream = host_stream_resolve(device, handle);
-	ret = stream ? host_capture_start(stream) : -EINVAL;
-	lock_release(&host_streams_lock);
-	return ret;
+	return HOST_ON_STREAM(device, handle, host_capture_start(found));
 }
 
 int host_capture_end(int device, struct CUstream_st *handle, struct vpmm_host_graph **graph)
 {
-	struct CUstream_st *stream;
-	int ret;
-
-	lock_acquire(&host_streams_lock);
-	stream = host_stream_resolve(device, handle);
-	ret = stream ? host_capture_finish(stream, graph) : -EINVAL;
-	lock_release(&host_streams_lock);
-	return ret;
+	return HOST_ON_STREAM(device, handle, host_capture_finish(found, graph));
 }
 
 void host_capture_invalidate(int device, struct CUstream_st *handle, const char *why)
@@ -59,21 +45,17 @@ bool host_capture_is_valid(int device, struct CUstream_st *handle)
 	return valid;
 }
 
+static int watch(const struct CUstream_st *stream, void (*gone)(void *data), void *data)
+{
+	if (!stream->capture)
+		return error_set(-EBUSY, "stream %" PRIu64 " is under no capture", stream->id);
+	host_life_watch(stream->capture->life, gone, data);
+	return 0;
+}
+
 int host_graph_watch(int device, struct CUstream_st *handle, void (*gone)(void *data), void *data)
 {
-	struct CUstream_st *stream;
-	int ret = 0;
-
-	lock_acquire(&host_streams_lock);
-	stream = host_stream_resolve(device, handle);
-	if (!stream)
-		ret = -EINVAL;
-	else if (!stream->capture)
-		ret = error_set(-EBUSY, "stream %" PRIu64 " is under no capture", stream->id);
-	else
-		host_life_watch(stream->capture->life, gone, data);
-	lock_release(&host_streams_lock);
-	return ret;
+	return HOST_ON_STREAM(device, handle, watch(found, gone, data));
 }
 
 /* All of a graph is launched, or nothing. */

@@ -160,26 +160,12 @@ int host_stream_id(int device, struct CUstream_st *stream, uint64_t *id)
 
 int host_stream_capture(int device, struct CUstream_st *stream, uint64_t *id)
 {
-	struct CUstream_st *found;
-	int ret;
-
-	lock_acquire(&host_streams_lock);
-	found = host_stream_resolve(device, stream);
-	ret = found ? host_capture_ask(found, id) : -EINVAL;
-	lock_release(&host_streams_lock);
-	return ret;
+	return HOST_ON_STREAM(device, stream, host_capture_ask(found, id));
 }
 
 static int submit_task(int device, struct CUstream_st *stream, const struct host_task *task)
 {
-	struct CUstream_st *found;
-	int ret;
-
-	lock_acquire(&host_streams_lock);
-	found = host_stream_resolve(device, stream);
-	ret = found ? host_capture_task(found, task) : -EINVAL;
-	lock_release(&host_streams_lock);
-	return ret;
+	return HOST_ON_STREAM(device, stream, host_capture_task(found, task));
 }
 
 int host_stream_submit(int device, struct CUstream_st *stream, vpmm_host_fn fn, void *data)

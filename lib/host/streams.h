@@ -301,4 +301,17 @@ uint64_t host_event_count(void);
  */
 struct CUstream_st *host_stream_resolve(int device, struct CUstream_st *handle) REQUIRES(host_streams_lock);
 
+/* The result of a call on @found, the stream that a handle means, under the lock. */
+#define HOST_ON_STREAM(device, handle, does) \
+	({ \
+		struct CUstream_st *found; \
+		int ret_; \
+		\
+		lock_acquire(&host_streams_lock); \
+		found = host_stream_resolve(device, handle); \
+		ret_ = found ? does : -EINVAL; \
+		lock_release(&host_streams_lock); \
+		ret_; \
+	})
+
 #endif /* HOST_STREAMS_H */
