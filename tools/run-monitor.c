@@ -74,7 +74,7 @@ static bool set_capacity(uint64_t peak)
 /* The host backend's model of cudaMallocAsync() took up to half more than a GPU's driver did, so it has no part in it. */
 static int replay_on(const struct choice *choice, const struct trace *trace, struct outcome *outcome)
 {
-	struct replay_result plain;
+	struct replay_result plain = { 0 };
 	int err;
 
 	outcome->limited = choice->info.limit != UINT64_MAX;

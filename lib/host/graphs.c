@@ -45,6 +45,7 @@ bool host_capture_is_valid(int device, struct CUstream_st *handle)
 	return valid;
 }
 
+REQUIRES(host_streams_lock)
 static int watch(const struct CUstream_st *stream, void (*gone)(void *data), void *data)
 {
 	if (!stream->capture)

@@ -2,13 +2,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <string.h>
 
 #include "api/api.h"
 #include "calls/arena.h"
 #include "calls/lookup.h"
 #include "calls/pool.h"
-#include "support/fault.h"
 #include "support/setting.h"
 #include "sweep/sweep-inside.h"
 #include "util/tag.h"
