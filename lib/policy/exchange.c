@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Exchanges whole extents for smaller ones before a block pins them. */
-#include "core/chunk.h"
 #include "core/core.h"
 #include "policy/exchange.h"
 #include "policy/gather-plan.h"
@@ -112,22 +111,11 @@ void exchange_note(struct core *core, uint64_t addr, size_t size, bool again)
 /* Maps new memory where the extent was; the rest of its addresses stays a hole. */
 static int replace(struct core *core, struct extent *extent, uint64_t from, size_t bytes, size_t piece)
 {
-	GPtrArray *extents = g_ptr_array_new();
-	int err;
+	int err = trim_extent(core, extent);
 
-	err = trim_extent(core, extent);
 	if (!err)
-		err = extent_judge(&core->extents, bytes, MIN(piece, bytes));
-	if (!err)
-		err = extent_create(&core->extents, bytes, piece, true, extents);
-	if (!err)
-		err = chunk_map(core, &core->regions, from, extents);
-	if (!err) {
-		region_set_free(&core->regions, region_isolate(&core->regions, from, bytes), NULL, NULL);
-		core->counts.grows++;
-		core->counts.grown += bytes;
-	}
-	g_ptr_array_free(extents, TRUE);
+		err = growth_map(core, &core->regions, from, bytes, piece);
+	core->counts.grows += !err;
 	return err;
 }
 

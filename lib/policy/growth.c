@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* How much device memory a pool may create: it holds no more than the peak of live bytes. */
+#include "core/account.h"
+#include "core/chunk.h"
 #include "core/core.h"
 #include "policy/allowance.h"
 #include "policy/growth.h"
@@ -59,4 +61,26 @@ void growth_note_trim(struct core *core)
 	core->packed->growth.past = account_most(&core->account);
 	/* What was taken over the peak is bounded by itself. */
 	core->packed->growth.held = MIN(core_mapped(core), core->packed->growth.past);
+}
+
+int growth_map(struct core *core, struct region_map *map, uint64_t addr, size_t bytes, size_t piece)
+{
+	bool counts = map == &core->regions && map->keeps;
+	GPtrArray *extents = g_ptr_array_new();
+	int err;
+
+	lock_assert_held(&core->lock);
+	piece = MIN(piece, bytes);
+	err = extent_judge(&core->extents, bytes, piece);
+	if (!err)
+		err = extent_create(&core->extents, bytes, piece, counts, extents);
+	if (!err)
+		err = chunk_map(core, map, addr, extents);
+	if (!err) {
+		region_set_free(map, region_isolate(map, addr, bytes), NULL, NULL);
+		core->counts.grown += bytes;
+		account_note_taken(core);
+	}
+	g_ptr_array_free(extents, TRUE);
+	return err;
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct core;
+struct region_map;
 
 /**
  * struct growth - the effect of the latest trim
@@ -67,5 +68,17 @@ bool growth_allows(struct core *core, size_t size, size_t without, size_t with);
  * @size: bytes
  */
 void growth_start(struct core *core, size_t size);
+
+/**
+ * growth_map() - map new memory into a hole
+ * @core: the pool's core, its lock held, its backend entered
+ * @map: the map that has the hole
+ * @addr: where the memory is mapped; it becomes free there, of no stream
+ * @bytes: how much, a multiple of the page size
+ * @piece: bytes of each extent, likewise
+ *
+ * Return: 0, or an error of the backend; then there is as much memory as before.
+ */
+int growth_map(struct core *core, struct region_map *map, uint64_t addr, size_t bytes, size_t piece);
 
 #endif /* GROWTH_H */

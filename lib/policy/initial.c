@@ -2,7 +2,6 @@
 /* What a pool is created with: address space, and the memory that VPMM_PAGES asks for. */
 #include <inttypes.h>
 
-#include "core/account.h"
 #include "core/chunk.h"
 #include "core/core.h"
 #include "policy/growth.h"
@@ -20,28 +19,15 @@ static size_t initial_extent_size(const struct core *core, size_t size)
 		     core->settings.extent_max);
 }
 
-static int create_pages(struct core *core, struct region *hole, size_t size)
+static int create_pages(struct core *core, uint64_t addr, size_t size)
 {
-	GPtrArray *extents = g_ptr_array_new();
-	size_t piece = initial_extent_size(core, size);
-	int err;
+	int err = growth_map(core, &core->regions, addr, size, initial_extent_size(core, size));
 
-	err = extent_judge(&core->extents, size, piece);
-	if (!err)
-		err = extent_create(&core->extents, size, piece, core->regions.keeps, extents);
-	if (!err)
-		err = chunk_map(core, &core->regions, hole->addr, extents);
 	if (err)
-		goto out;
-	region_cut(&core->regions, hole, size);
-	region_set_free(&core->regions, hole, NULL, NULL);
-	core->counts.grown += size;
+		return error_add(err, "creating %zu initial pages", core->settings.pages);
 	if (core->packed)
 		growth_start(core, size);
-	account_note_taken(core);
-out:
-	g_ptr_array_free(extents, TRUE);
-	return err ? error_add(err, "creating %zu initial pages", core->settings.pages) : 0;
+	return 0;
 }
 
 /* Without what the plan has, the pool is as without a plan. Returns whether it has what VPMM_PAGES asks for. */
@@ -81,5 +67,5 @@ int initial_create(struct core *core, const struct warm *warm)
 	if (core->regions.chunks->len && !pages)
 		return 0;
 	err = chunk_add(core, &core->regions, MAX(pages, 1) * page_size, &hole);
-	return err || !pages ? err : create_pages(core, hole, pages * page_size);
+	return err || !pages ? err : create_pages(core, hole->addr, pages * page_size);
 }

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "core/account.h"
 #include "core/chunk.h"
 #include "core/core.h"
+#include "policy/growth.h"
 #include "policy/span.h"
 #include "policy/tuning.h"
 #include "util/error.h"
@@ -20,49 +20,30 @@ size_t span_growth(struct core *core)
 	return bytes > extent_room(&core->extents) ? page : bytes;
 }
 
-static int span_create(struct core *core, size_t bytes, GPtrArray *extents)
+static int span_add(struct core *core, size_t bytes, uint64_t *addr)
 {
-	int err = extent_judge(&core->extents, bytes, bytes);
-
-	return err ? err : extent_create(&core->extents, bytes, bytes, false, extents);
-}
-
-int span_grow(struct core *core, uint64_t *addr)
-{
-	size_t page = core->settings.page_size, bytes = span_growth(core);
-	GPtrArray *extents = g_ptr_array_new();
 	struct region *hole;
 	struct chunk *added;
 	int err;
 
 	err = chunk_find(core, &core->spans, bytes, &hole, &added);
-	if (err == -ENOMEM && bytes > page) {
-		bytes = page;
-		err = chunk_find(core, &core->spans, bytes, &hole, &added);
-	}
 	if (err)
-		goto out;
-	err = span_create(core, bytes, extents);
-	if (err == -ENOMEM && bytes > page) {
-		bytes = page;
-		err = span_create(core, bytes, extents);
-	}
-	if (!err)
-		err = chunk_map(core, &core->spans, hole->addr, extents);
+		return err;
+	*addr = hole->addr;
+	err = growth_map(core, &core->spans, *addr, bytes, bytes);
 	if (err)
-		goto err_drop;
-	region_cut(&core->spans, hole, bytes);
-	hole = region_set_free(&core->spans, hole, NULL, NULL);
-	*addr = hole->addr + hole->size - bytes;
-	core->counts.grows++;
-	core->counts.grown += bytes;
-	account_note_taken(core);
-	goto out;
+		chunk_drop(core, added);
+	return err;
+}
 
-err_drop:
-	chunk_drop(core, added);
-out:
-	g_ptr_array_free(extents, TRUE);
+int span_grow(struct core *core, uint64_t *addr)
+{
+	size_t page = core->settings.page_size, bytes = span_growth(core);
+	int err = span_add(core, bytes, addr);
+
+	if (err == -ENOMEM && bytes > page)
+		err = span_add(core, page, addr);
+	core->counts.grows += !err;
 	return err;
 }
 
