@@ -6,7 +6,7 @@
 #include "calls/arena.h"
 #include "calls/budget.h"
 #include "calls/shared.h"
-#include "pending/flush.h"
+#include "core/cache-flush.h"
 #include "policy/trim.h"
 #include "util/cancel.h"
 #include "util/error.h"

@@ -5,9 +5,9 @@
 #include "calls/submission.h"
 #include "core/allocation.h"
 #include "core/cache.h"
+#include "core/owner.h"
 #include "core/small.h"
 #include "pending/deferred-free.h"
-#include "pending/owner.h"
 #include "util/error.h"
 
 /* Frees it with the event that it came with. That needs no driver call. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Clears memory before it is handed out: all of it, or only what another stream owned last, see pending/owner.h.
+ * Clears memory before it is handed out: all of it, or only what another stream owned last, see core/owner.h.
  *
  * The program does not know of such a clear, and may free an unused block on any stream. So the pool records an event
  * behind each clear, and the next use of the memory is ordered after it.

@@ -8,10 +8,10 @@
 #include "calls/stats.h"
 #include "core/account.h"
 #include "core/allocation.h"
+#include "core/cache-flush.h"
 #include "core/layout.h"
 #include "core/shareable.h"
 #include "core/small.h"
-#include "pending/flush.h"
 #include "trace/sampler.h"
 
 static void dump_stats(const struct vpmm_stats *stats, GString *out)

@@ -6,10 +6,10 @@
 #include "calls/submission.h"
 #include "core/allocation.h"
 #include "core/cache.h"
+#include "core/owner.h"
 #include "core/small.h"
 #include "core/wait-set.h"
 #include "pending/deferred-free.h"
-#include "pending/owner.h"
 #include "pending/users.h"
 #include "util/error.h"
 

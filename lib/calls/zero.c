@@ -6,9 +6,9 @@
 #include "calls/submission.h"
 #include "calls/zero.h"
 #include "core/allocation.h"
+#include "core/owner.h"
 #include "core/small.h"
 #include "pending/deferred-free.h"
-#include "pending/owner.h"
 #include "util/error.h"
 
 /* Sets an allocation aside, and counts the free. */

@@ -4,11 +4,11 @@
 #include <inttypes.h>
 
 #include "core/allocation.h"
+#include "core/cache-flush.h"
 #include "core/cache.h"
 #include "core/shareable.h"
 #include "core/small.h"
 #include "pending/deferred-free.h"
-#include "pending/flush.h"
 #include "pending/graph.h"
 #include "pending/group.h"
 #include "pending/pending.h"

@@ -3,10 +3,10 @@
 #include <errno.h>
 
 #include "core/allocation.h"
+#include "core/cache-flush.h"
 #include "core/cache.h"
 #include "core/shareable.h"
 #include "core/small.h"
-#include "pending/flush.h"
 #include "pending/graph.h"
 #include "pending/hold.h"
 #include "pending/pending.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Forgets streams that nothing belongs to any more. */
+#include "core/cache-flush.h"
 #include "core/cache.h"
-#include "pending/flush.h"
 #include "pending/idle.h"
 #include "pending/pending.h"
 #include "util/error.h"

@@ -3,9 +3,9 @@
 #include <stdatomic.h>
 
 #include "core/allocation.h"
+#include "core/cache-flush.h"
 #include "core/core.h"
 #include "core/wait-set.h"
-#include "pending/flush.h"
 #include "policy/harvest.h"
 #include "policy/policy.h"
 #include "policy/settle.h"

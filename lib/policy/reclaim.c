@@ -5,9 +5,9 @@
 
 #include "core/account.h"
 #include "core/alias.h"
+#include "core/cache-flush.h"
 #include "core/core.h"
 #include "pending/deferred-free.h"
-#include "pending/flush.h"
 #include "pending/pending.h"
 #include "pending/watch.h"
 #include "policy/policy.h"

@@ -3,8 +3,8 @@
 #include <stdatomic.h>
 
 #include "core/alias.h"
+#include "core/cache-flush.h"
 #include "core/core.h"
-#include "pending/flush.h"
 #include "policy/growth.h"
 #include "policy/plan.h"
 #include "policy/policy.h"

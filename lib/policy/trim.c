@@ -4,9 +4,9 @@
 #include <stdbool.h>
 
 #include "core/alias.h"
+#include "core/cache-flush.h"
 #include "core/cache.h"
 #include "core/core.h"
-#include "pending/flush.h"
 #include "policy/growth.h"
 #include "policy/policy.h"
 #include "policy/span.h"

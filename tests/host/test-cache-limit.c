@@ -5,8 +5,8 @@
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "core/account.h"
+#include "core/cache-flush.h"
 #include "host/cache-fixture.h"
-#include "pending/flush.h"
 #include "support/fault.h"
 
 /* Frees blocks of a page that make up the limit, and one more, which records an event for all: that twice. */

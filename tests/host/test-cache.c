@@ -5,8 +5,8 @@
 
 #include "backend/backend.h"
 #include "calls/pool.h"
+#include "core/cache-flush.h"
 #include "host/cache-fixture.h"
-#include "pending/flush.h"
 #include "support/fault.h"
 
 static void test_hit(void)

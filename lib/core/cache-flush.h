@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Flushes: the slow path frees cached blocks for the region maps. With the backend entered. */
-#ifndef FLUSH_H
-#define FLUSH_H
+#ifndef CACHE_FLUSH_H
+#define CACHE_FLUSH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,4 +67,4 @@ int cache_await_device(struct core *core);
  */
 void cache_drain(struct core *core);
 
-#endif /* FLUSH_H */
+#endif /* CACHE_FLUSH_H */

@@ -4,7 +4,7 @@
  * can change.
  */
 #include "core/core.h"
-#include "pending/owner.h"
+#include "core/owner.h"
 
 /* A range of an extent, and the stream that owns it. The extent's tree is sorted by start; ranges do not overlap. */
 struct owner {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What the central calls do with the caches. */
+/* The flush of a cache: cached blocks become free regions. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "core/allocation.h"
+#include "core/cache-flush.h"
 #include "core/cache.h"
 #include "core/core.h"
-#include "pending/flush.h"
-#include "pending/owner.h"
+#include "core/owner.h"
 #include "util/error.h"
 
 /* So many are sorted as they come. */
