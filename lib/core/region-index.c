@@ -9,7 +9,8 @@
 /* Unused structures are kept up to this number: each request splits a region, and each free merges some. */
 #define SPARES_KEPT 4096
 
-int region_compare_size(gconstpointer a, gconstpointer b)
+/* The order of the indices by size; equal sizes by address. */
+static int compare_by_size(gconstpointer a, gconstpointer b)
 {
 	const struct region *x = a, *y = b;
 
@@ -20,7 +21,7 @@ int region_compare_size(gconstpointer a, gconstpointer b)
 
 static void free_set_init(struct free_set *set)
 {
-	set->by_size = g_tree_new(region_compare_size);
+	set->by_size = g_tree_new(compare_by_size);
 	g_queue_init(&set->by_age);
 }
 
@@ -37,8 +38,8 @@ void region_map_init(struct region_map *map, struct stream_map *streams, unsigne
 	*map = (struct region_map){ .streams = streams, .set = set, .keeps = keeps, .cell = REGION_CELL };
 	map->chunks = g_ptr_array_new();
 	map->mallocs = address_table_new(NULL);
-	map->unmapped = g_tree_new(region_compare_size);
-	map->passed = g_tree_new(region_compare_size);
+	map->unmapped = g_tree_new(compare_by_size);
+	map->passed = g_tree_new(compare_by_size);
 	map->sets = g_ptr_array_new_with_free_func(free_set_delete);
 	g_queue_init(&map->new_mallocs);
 	g_queue_init(&map->late);
@@ -81,7 +82,8 @@ static void leave_queue(GQueue *queue, struct region *region)
 	region->late.data = NULL;
 }
 
-void region_be_late(struct region_map *map, struct region *region)
+/* Leaves it to region_update() to give a free region its place by size. Its range may change from now on. */
+static void be_late(struct region_map *map, struct region *region)
 {
 	if (!region->late.data)
 		enter_queue(&map->late, region);
@@ -131,7 +133,7 @@ void region_index(struct region_map *map, struct region *region)
 		enter_queue(&map->new_mallocs, region);
 		break;
 	case REGION_FREE:
-		region_be_late(map, region);
+		be_late(map, region);
 		gaps_add(&map->gaps, region->size);
 		if (!map->keeps && region->stream && !event_pending(region->event))
 			g_tree_insert(map->passed, region, region);
@@ -261,7 +263,7 @@ void region_resize(struct region_map *map, struct region *region, uint64_t addr,
 		return;
 	}
 	if (!region->loose) {
-		region_be_late(map, region);
+		be_late(map, region);
 		gaps_remove(&map->gaps, region->size);
 		gaps_add(&map->gaps, size);
 	}

@@ -45,13 +45,6 @@ void region_index(struct region_map *map, struct region *region);
 void region_unindex(struct region_map *map, struct region *region);
 
 /**
- * region_be_late() - leave it to region_update() to give a free region its place by size
- * @map: the map
- * @region: the region, whose range may change from now on
- */
-void region_be_late(struct region_map *map, struct region *region);
-
-/**
  * region_sort_late() - give each of @late its place by size
  * @map: the map
  */
@@ -184,8 +177,5 @@ static inline struct free_set *region_set_of(struct region_map *map, struct regi
 		return &map->unused;
 	return stream->free[map->set] ? stream->free[map->set] : region_new_set(map, stream);
 }
-
-/* The order of the indices by size; equal sizes by address. */
-int region_compare_size(gconstpointer a, gconstpointer b);
 
 #endif /* REGION_INDEX_H */

@@ -70,7 +70,8 @@ size_t overlap_find(struct core *core, const struct stream *stream, size_t size,
 	return best;
 }
 
-uint64_t overlap_latest(const struct order *order)
+/* The stamp of the latest event of a wait set, as event_stamp() has it; 0: there is nothing to wait for. */
+static uint64_t latest_of(const struct order *order)
 {
 	uint64_t latest = 0;
 
@@ -86,7 +87,7 @@ bool overlap_reaches(struct core *core, struct stream *stream, uint64_t addr, si
 
 	order_init(&order, stream);
 	reaches = alias_reaches(core, addr, size, &order);
-	*stamp = overlap_latest(&order);
+	*stamp = latest_of(&order);
 	order_clear(&order);
 	return reaches;
 }
@@ -120,7 +121,7 @@ static bool host_waits(const struct core *core, const struct stream *stream)
 bool overlap_prefers(const struct core *core, const struct order *order, uint64_t stamp)
 {
 	uint64_t now = core->streams.stamps, earliest = earliest_pending(core);
-	uint64_t age = now - MAX(overlap_latest(order), earliest);
+	uint64_t age = now - MAX(latest_of(order), earliest);
 	bool ahead = now - earliest > (uint64_t)tuning_ahead * age;
 
 	if (order_is_ready(order) && (now - stamp < (uint64_t)tuning_behind || host_waits(core, order->stream)))

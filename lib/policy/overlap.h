@@ -38,14 +38,6 @@ bool overlap_matters(const struct core *core);
 size_t overlap_find(struct core *core, const struct stream *stream, size_t size, uint64_t *addr, uint64_t *stamp);
 
 /**
- * overlap_latest() - the latest event of a wait set
- * @order: the wait set
- *
- * Return: its stamp, as event_stamp() has it; 0: there is nothing to wait for.
- */
-uint64_t overlap_latest(const struct order *order);
-
-/**
  * overlap_reaches() - whether a block could lie where memory was mapped before
  * @core: the pool's core; its lock is held
  * @stream: the stream that the block is for
