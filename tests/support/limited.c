@@ -81,14 +81,15 @@ static size_t add_threads(long pid, struct thread *threads, size_t count)
 
 	snprintf(path, sizeof(path), "/proc/%ld/task", pid);
 	tasks = opendir(path);
-	while (tasks && count < MOST && (entry = readdir(tasks))) {
+	if (!tasks)
+		return count;
+	while (count < MOST && (entry = readdir(tasks))) {
 		struct thread thread = { .pid = pid, .tid = atol(entry->d_name) };
 
 		if (thread.tid && read_stat(&thread, &state, &pgrp, &thread.ticks) && pgrp == group)
 			threads[count++] = thread;
 	}
-	if (tasks)
-		closedir(tasks);
+	closedir(tasks);
 	return count;
 }
 
