@@ -310,6 +310,16 @@ struct crowd {
 	_Atomic unsigned int freed;
 };
 
+/* A range may be at the address of an earlier one, and who still has that can pin it or free it. False: it is pinned. */
+static bool free_range(struct crowd *c, void *at)
+{
+	int err = vpmm_shared_free(c->f.pool, at, c->f.streams[0]);
+
+	g_assert_true(!err || err == -EINVAL || err == -EBUSY);
+	c->freed += !err;
+	return err != -EBUSY;
+}
+
 static void allocate(struct crowd *c, void *_Atomic *slot)
 {
 	void *none = NULL, *made;
@@ -317,22 +327,14 @@ static void allocate(struct crowd *c, void *_Atomic *slot)
 	assert_ok(vpmm_shared_alloc(c->f.pool, &made, PAGES * PAGE, VPMM_SHARED_FINE));
 	c->made++;
 	/* Whoever else was here first. */
-	if (!atomic_compare_exchange_strong(slot, &none, made)) {
-		assert_ok(vpmm_shared_free(c->f.pool, made, c->f.streams[0]));
-		c->freed++;
-	}
+	if (!atomic_compare_exchange_strong(slot, &none, made))
+		free_range(c, made);
 }
 
-static void free_slot(struct crowd *c, void *_Atomic *slot)
+static void free_slot(struct crowd *c, void *_Atomic *slot, void *at)
 {
-	void *at = *slot;
-	int err;
-
-	err = vpmm_shared_free(c->f.pool, at, c->f.streams[0]);
-	g_assert_true(!err || err == -EINVAL || err == -EBUSY);
-	if (err != -EBUSY)
+	if (free_range(c, at))
 		atomic_compare_exchange_strong(slot, &at, NULL);
-	c->freed += !err;
 }
 
 static void pin_slot(struct crowd *c, void *at)
@@ -355,7 +357,7 @@ static void act(struct crowd *c, unsigned int *seed)
 	else if (which < G_N_ELEMENTS(calls))
 		err = calls[which](c->f.pool, at, c->f.streams[which % STREAMS]);
 	else if (which == 4)
-		free_slot(c, slot);
+		free_slot(c, slot, at);
 	else if (which == 5)
 		pin_slot(c, at);
 	else if (which == 6)

@@ -178,6 +178,8 @@ static bool await_end(long seconds, int *status)
 	sigaddset(&child, SIGCHLD);
 	while (!(ended = waitpid(group, status, WNOHANG)) && time(NULL) < until)
 		sigtimedwait(&child, NULL, &(struct timespec){ 1, 0 });
+	if (ended < 0)
+		*status = STATUS_FAILED << 8;
 	return ended;
 }
 
@@ -192,6 +194,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: limited SECONDS COMMAND [ARGUMENT...]\n");
 		return STATUS_FAILED;
 	}
+	/* Who ignores it would not be told how the command ended. */
+	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, &before);
