@@ -88,11 +88,9 @@ int api_begin(struct vpmm_pool **pool, const char *call)
 	int err;
 
 	err = api_enter(pool, call);
-	if (err)
-		return err;
-	api_lock(*pool);
-	region_focus(&(*pool)->core.regions);
-	return 0;
+	if (!err)
+		api_lock(*pool);
+	return err;
 }
 
 int api_part(struct vpmm_pool *pool, const char *call, int err)

@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Extents at several addresses: at which mapping each byte is free, and how old mappings are unmapped. */
-#include <stddef.h>
-
 #include "core/alias.h"
 #include "core/core.h"
-#include "core/region-index.h"
 #include "core/wait-set.h"
 #include "util/assume.h"
+
+/* What a stream has to wait for before it can have a part of a whole extent. */
+static void home_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
+{
+	/* The only stream is ordered after all of its own events. */
+	if (order && !core->streams.sole)
+		order_add_range(order, &core->regions, extent->home->addr + from, to - from);
+}
 
 bool alias_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
 {
 	lock_assert_held(&core->lock);
 	/* With one lookup: a program that remaps for long has each extent at hundreds of addresses. */
 	if (extent_is_whole(extent)) {
-		/* The only stream is ordered after all of its own events. */
-		if (!core->streams.sole)
-			order_add_range(order, &core->regions, extent->home->addr + from, to - from);
+		home_order(core, extent, from, to, order);
 		return true;
 	}
 	for (const struct place *place = extent->places; place; place = place->next) {
-		struct region *region = region_listed_at(&core->regions, place->addr + from);
+		struct region *region = region_around(&core->regions, place->addr + from);
 		uint64_t end = place->addr + to;
 
-		/* Of a blurred zombie, the event is that of the only stream. */
 		for (; region && region->addr < end; region = region->next) {
 			if (region->kind == REGION_MALLOC)
 				return false;
@@ -33,24 +35,15 @@ bool alias_order(struct core *core, const struct extent *extent, size_t from, si
 	return true;
 }
 
-/* What is free of an extent is free at its home, unless it is split: then the regions of each mapping say so. */
-static bool place_has_free(const struct place *place)
+/* Whether a range of one mapping is free there as it is. */
+static bool is_free_here(struct core *core, uint64_t addr, uint64_t end, struct order *order)
 {
-	return place->extent->split || place->extent->home == place;
-}
+	struct region *region = region_around(&core->regions, addr);
 
-/* Whether a range of one mapping is free there as it is. @order: NULL, or receives what other streams have to wait for. */
-static bool is_free_here(struct core *core, const struct place *place, uint64_t addr, uint64_t end,
-			 struct order *order)
-{
-	struct region *region = region_listed_at(&core->regions, addr);
-
-	if (!place_has_free(place))
-		return false;
 	for (; region && region->addr < end; region = region->next) {
 		if (region->kind != REGION_FREE)
 			return false;
-		if (order)
+		if (order && !core->streams.sole)
 			order_add(order, region);
 	}
 	return true;
@@ -66,42 +59,32 @@ static bool is_reserved(struct core *core, uint64_t addr)
 
 /*
  * Finds out what of a range is free there as it is, and what a stream has to wait for. @order: NULL: all of it is known
- * to be free, or to become so. Return: the first mapping that is free elsewhere, or else the last one; NULL: some of the
- * range is allocated, or has no memory.
+ * to be free, or to become so. Return: the first mapping; NULL: some of the range is allocated, or has no memory.
  */
 static struct place *walk_places(struct core *core, uint64_t addr, size_t size, struct order *order)
 {
-	/* The only stream is ordered after all of its own events. */
-	struct order *others = core->streams.sole ? NULL : order;
-	struct place *elsewhere = NULL, *last = NULL;
 	uint64_t stamp = ++core->extents.stamp;
-	uint64_t end = addr + size, stop;
+	uint64_t end = addr + size;
+	struct place *first = extent_place(&core->extents, addr);
 
-	for (struct place *place = extent_place(&core->extents, addr); addr < end; place = place->above) {
+	for (struct place *place = first; addr < end; place = place->above) {
 		struct extent *extent = place ? place->extent : NULL;
+		uint64_t stop;
 
 		/* A block cannot contain one extent twice. */
 		if (!extent || extent->stamp == stamp)
 			return NULL;
 		extent->stamp = stamp;
 		stop = MIN(end, place->addr + extent->size);
-		if (extent_is_whole(extent)) {
-			place->here = extent->home == place;
-			if (others)
-				order_add_range(others, &core->regions, extent->home->addr + (addr - place->addr),
-						stop - addr);
-		} else {
-			place->here = is_free_here(core, place, addr, stop, others);
-			if (order && !place->here &&
-			    !alias_order(core, extent, addr - place->addr, stop - place->addr, order))
-				return NULL;
-		}
-		if (!place->here && !elsewhere)
-			elsewhere = place;
-		last = place;
+		place->here = extent_is_whole(extent) ? extent->home == place : is_free_here(core, addr, stop, order);
+		if (extent_is_whole(extent))
+			home_order(core, extent, addr - place->addr, stop - place->addr, order);
+		else if (order && !place->here &&
+			 !alias_order(core, extent, addr - place->addr, stop - place->addr, order))
+			return NULL;
 		addr = stop;
 	}
-	return elsewhere ? elsewhere : last;
+	return first;
 }
 
 struct place *alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order)
@@ -118,7 +101,7 @@ static void move_free(struct core *core, const struct place *place, const struct
 	uint64_t addr = place->addr + from, end = place->addr + until;
 
 	while (addr < end) {
-		struct region *region = region_listed_at(regions, addr);
+		struct region *region = region_at(regions, addr);
 		uint64_t stop = MIN(end, region->addr + region->size);
 
 		if (region->kind == REGION_FREE) {
@@ -143,7 +126,7 @@ static void set_home(struct core *core, struct place *place)
 /* Makes free memory of a mapping a zombie, as it is about to be allocated at another. */
 static void vacate(struct core *core, uint64_t addr, size_t size)
 {
-	struct region *region = region_listed_at(&core->regions, addr);
+	struct region *region = region_at(&core->regions, addr);
 	uint64_t end = addr + size;
 
 	for (;;) {
@@ -154,15 +137,6 @@ static void vacate(struct core *core, uint64_t addr, size_t size)
 		if (region->addr + region->size >= end)
 			return;
 		region = region->next;
-	}
-}
-
-/* The regions of an extent that is about to be split have to say where it is free. */
-static void focus(struct core *core, const struct extent *extent)
-{
-	for (const struct place *place = extent->places; place; place = place->next) {
-		if (place != extent->home)
-			vacate(core, place->addr, extent->size);
 	}
 }
 
@@ -179,8 +153,6 @@ static void claim_part(struct core *core, struct place *place, size_t from, size
 		until = extent->size;
 		block = false;
 	}
-	if (core->regions.blurred && !extent->split)
-		focus(core, extent);
 	/* Unless it is split, all that is free of it is at its home. */
 	for (const struct place *other = extent->split ? extent->places : extent->home; other;
 	     other = extent->split ? other->next : NULL) {
@@ -212,30 +184,6 @@ static size_t come_home(struct core *core, struct place **place, uint64_t end)
 }
 
 /*
- * Leaves it to the next who reads the regions of a range whether they are free: a program that repeats itself allocates
- * them before.
- */
-static void blur(struct core *core, uint64_t addr, size_t size)
-{
-	struct region_map *regions = &core->regions;
-	struct region *region = size ? region_listed_at(regions, addr) : NULL;
-	struct stream *sole = core->streams.sole;
-	uint64_t end = addr + size;
-
-	for (; region && region->addr < end; region = region->next) {
-		if (region->kind == REGION_ZOMBIE) {
-			uint64_t from = MAX(addr, region->addr), until = MIN(end, region->addr + region->size);
-
-			region = region_isolate(regions, from, until - from);
-			region = region_set_free(regions, region, sole, stream_latest(sole));
-		} else if (!region->loose) {
-			region = region_set_free(regions, region, region->stream, region->event);
-		}
-	}
-	regions->blurred = true;
-}
-
-/*
  * Takes whole extents, as many in one step as are adjacent where they are free now. Of these the part of the range is
  * about to be allocated with @block, and need not be free at this mapping before. Returns the mapping above them.
  */
@@ -246,12 +194,6 @@ static struct place *claim_whole(struct core *core, struct place *place, uint64_
 	size_t from = block ? MAX(addr, here.addr) - here.addr : size;
 	size_t until = MIN(end - here.addr, size);
 
-	if (block && core->regions.lazy && core->streams.sole) {
-		blur(core, there.addr, size);
-		blur(core, here.addr, from);
-		blur(core, here.addr + until, size - until);
-		return place;
-	}
 	if (from)
 		move_free(core, &there, &here, 0, from);
 	if (!block)
@@ -262,7 +204,7 @@ static struct place *claim_whole(struct core *core, struct place *place, uint64_
 	return place;
 }
 
-/* Claims a range, whose mappings have been walked: those below @place are free there. */
+/* Claims a range, whose mappings have been walked from @place on. */
 static void claim(struct core *core, struct place *place, uint64_t addr, size_t size, bool block)
 {
 	uint64_t end = addr + size;
@@ -284,7 +226,6 @@ static void claim(struct core *core, struct place *place, uint64_t addr, size_t 
 void alias_claim(struct core *core, uint64_t addr, size_t size)
 {
 	lock_assert_held(&core->lock);
-	region_focus(&core->regions);
 	claim(core, walk_places(core, addr, size, NULL), addr, size, false);
 }
 
@@ -298,20 +239,6 @@ struct region *alias_take(struct core *core, struct place *first, uint64_t addr,
 	if (core->streams.sole)
 		order_add_event(order, stream_latest(order->stream));
 	return region_take(&core->regions, addr, size, order->stream, order->own);
-}
-
-size_t alias_free_run(const struct region_map *map, uint64_t addr, size_t size, bool *free)
-{
-	struct core *core = (struct core *)((char *)map - offsetof(struct core, regions));
-	const struct place *place = extent_place_mapped(&core->extents, addr);
-	uint64_t end = addr + size, stop;
-
-	*free = place_has_free(place);
-	do {
-		stop = place->addr + place->extent->size;
-		place = place->above;
-	} while (stop < end && place_has_free(place) == *free);
-	return MIN(end, stop) - addr;
 }
 
 void alias_unify(struct core *core, uint64_t addr, size_t size)

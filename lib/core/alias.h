@@ -11,11 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct core;
 struct extent;
 struct place;
 struct order;
-struct region_map;
+struct core;
 
 /**
  * alias_order() - what a stream has to wait for before it can have a part of an extent
@@ -36,7 +35,7 @@ bool alias_order(struct core *core, const struct extent *extent, size_t from, si
  * @size: bytes
  * @order: receives what a stream has to wait for
  *
- * Return: the mapping where alias_take() is to begin; NULL: some of the range cannot be free there.
+ * Return: the mapping that the range starts in, for alias_take(); NULL: some of the range cannot be free there.
  */
 struct place *alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order);
 
@@ -61,17 +60,6 @@ void alias_claim(struct core *core, uint64_t addr, size_t size);
  * Return: the region, of the stream of @order.
  */
 struct region *alias_take(struct core *core, struct place *first, uint64_t addr, size_t size, struct order *order);
-
-/**
- * alias_free_run() - how much from an address on is free there alike, or not; the callback of a map of regions
- * @map: the map of a core
- * @addr: the address
- * @size: bytes to look at, all mapped, none allocated
- * @free: receives whether it is free; otherwise it is free, or allocated, at another mapping
- *
- * Return: bytes.
- */
-size_t alias_free_run(const struct region_map *map, uint64_t addr, size_t size, bool *free);
 
 /**
  * alias_unify() - gather extents without allocations at one mapping

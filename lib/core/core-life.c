@@ -2,7 +2,6 @@
 /* Sets up a pool's core, and tears it down. */
 #include <stddef.h>
 
-#include "core/alias.h"
 #include "core/chunk.h"
 #include "core/core-life.h"
 #include "core/core.h"
@@ -51,7 +50,6 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	region_map_init(&core->regions, &core->streams, SET_REGIONS, !settings->paged);
 	core->regions.ages = core->regions.keeps && settings->overlap;
 	core->regions.lazy = core->regions.keeps;
-	core->regions.free_run = alias_free_run;
 	region_map_init(&core->spans, &core->streams, SET_SPANS, true);
 	core->spans.ages = settings->overlap;
 	core->spans.cell = REGION_CELL_SLABS;

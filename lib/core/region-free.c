@@ -129,7 +129,8 @@ static struct region *set_free_once(struct region_map *map, struct region *regio
 	return region;
 }
 
-struct region *region_set_free_merged(struct region_map *map, struct region *region, struct stream *stream,
+/* Merges a region as far as it can be. */
+static struct region *set_free_merged(struct region_map *map, struct region *region, struct stream *stream,
 				      struct event *event, uint64_t id)
 {
 	region = set_free_once(map, region, stream, event, id);
@@ -170,5 +171,44 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 	}
 	if (map->lazy && map->streams->sole && !(event && event->count))
 		return set_free_loose(map, region, stream, event);
-	return region_set_free_merged(map, region, stream, event, ++map->newest);
+	return set_free_merged(map, region, stream, event, ++map->newest);
+}
+
+void region_merge_loose(struct region_map *map)
+{
+	while (map->loose.head) {
+		struct region *region = map->loose.head->data;
+		const struct region *youngest = map->by_age.tail ? map->by_age.tail->data : region;
+		struct event *event = event_ref(region->event);
+
+		set_free_merged(map, region, region->stream, event, MAX(region->id, youngest->id));
+		event_unref(event);
+	}
+}
+
+void region_update(struct region_map *map)
+{
+	region_merge_loose(map);
+	region_sort_late(map);
+}
+
+void region_share(struct region_map *map)
+{
+	region_merge_loose(map);
+	for (guint i = 0; i < map->sets->len; i++) {
+		GList *link = ((struct free_set *)map->sets->pdata[i])->by_age.head, *next;
+
+		/*
+		 * This does not disturb the walk: a merge removes only regions of no stream, or appends to another
+		 * list.
+		 */
+		for (; link; link = next) {
+			struct region *region = link->data;
+
+			next = link->next;
+			if (!event_pending(region->event))
+				region_set_free(map, region, NULL, NULL);
+		}
+	}
+	map->alone = false;
 }

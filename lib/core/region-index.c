@@ -371,22 +371,3 @@ void region_map_clear(struct region_map *map)
 	g_tree_destroy(map->unused.by_size);
 	g_ptr_array_free(map->sets, TRUE);
 }
-
-/*
- * Most lookups of a call are of the same few addresses. A map has a few chunks, and most of its regions in the first
- * that is large enough.
- */
-struct region *region_listed(struct region_map *map, uint64_t addr)
-{
-	if (map->near && addr - map->near->addr < map->near->size)
-		return map->near;
-	for (guint i = 0; i < map->chunks->len; i++) {
-		const struct chunk *chunk = map->chunks->pdata[i];
-
-		if (addr - chunk->addr < chunk->size) {
-			map->near = region_starts_find(&chunk->starts, addr);
-			return map->near;
-		}
-	}
-	return NULL;
-}

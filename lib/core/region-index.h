@@ -9,7 +9,6 @@
 #define REGION_INDEX_H
 
 #include "core/region.h"
-#include "util/assume.h"
 
 /**
  * region_new() - make a region
@@ -97,46 +96,6 @@ void region_leave(struct region_map *map, struct region *region);
  * @region: the region
  */
 void region_unlink(struct region *region);
-
-/**
- * region_set_free_merged() - make a region free, and merge it as far as it can be
- * @map: the map
- * @region: the region
- * @stream: the stream that had it last; NULL: none
- * @event: the point in the stream after which it is free; NULL: it was never used
- * @id: when it was freed
- *
- * Return: what the region has become.
- */
-struct region *region_set_free_merged(struct region_map *map, struct region *region, struct stream *stream,
-				      struct event *event, uint64_t id);
-
-/**
- * region_listed() - the region that has an address, of any kind, as it is listed
- * @map: the map, which may be blurred: of a loose region, parts may be zombies
- * @addr: the address
- *
- * Return: the region; NULL: the address is in no chunk.
- */
-struct region *region_listed(struct region_map *map, uint64_t addr);
-
-/* The same for an address that is known to be in a chunk. */
-static inline struct region *region_listed_at(struct region_map *map, uint64_t addr)
-{
-	struct region *region = region_listed(map, addr);
-
-	assume(region);
-	return region;
-}
-
-/**
- * region_run() - the run of adjacent free regions that starts with a region
- * @region: the region
- * @end: receives the region behind the run; NULL: the chunk ends there
- *
- * Return: the size of the run; 0: @region is not free, or not the first of its run.
- */
-size_t region_run(const struct region *region, struct region **end);
 
 /**
  * region_swallow() - merge two neighbours

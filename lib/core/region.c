@@ -100,7 +100,7 @@ void region_set_malloc(struct region_map *map, struct region *region, struct str
 
 struct region *region_isolate(struct region_map *map, uint64_t addr, size_t size)
 {
-	struct region *region = region_listed_at(map, addr);
+	struct region *region = region_at(map, addr);
 	struct region *next;
 
 	if (region->addr < addr)
@@ -215,7 +215,7 @@ static struct region *region_gather(struct region_map *map, struct region *regio
 struct region *region_take(struct region_map *map, uint64_t addr, size_t size, struct stream *stream,
 			   struct event *event)
 {
-	struct region *region = region_listed_at(map, addr);
+	struct region *region = region_at(map, addr);
 
 	event_ref(event);
 	if (region_is_end(map, region, addr, size))

@@ -142,8 +142,6 @@ struct free_set {
  * @loose: free regions that have not merged with their neighbours yet, and are in no index, the first freed first. Only
  *	while there is one stream. What is freed and allocated again before somebody looks for memory is neither merged
  *	nor split
- * @blurred: parts of @loose may have become zombies since, as their memory is free, or was allocated, at another mapping
- * @free_run: how many bytes from an address on are all free in a blurred region, or all zombie: *@free
  * @sets: every stream's struct free_set
  * @passed: free memory of streams whose events have passed, by size and address
  * @by_age: all free memory, by age
@@ -173,8 +171,6 @@ struct region_map {
 	struct free_set unused;
 	GQueue late;
 	GQueue loose;
-	bool blurred;
-	size_t (*free_run)(const struct region_map *map, uint64_t addr, size_t size, bool *free);
 	GPtrArray *sets;
 	GTree *passed;
 	GQueue by_age;
@@ -250,17 +246,8 @@ struct region *region_find_unmapped(struct region_map *map, size_t size);
 /**
  * region_merge_loose() - merge each of @loose with its neighbours, for who reads free regions as neighbours
  * @map: the map
- *
- * What is free or a zombie is settled first, in a map that is blurred.
  */
 void region_merge_loose(struct region_map *map);
-
-/* Settles what is free or a zombie, for who reads the regions at other addresses than those that alias_take() knows. */
-static inline void region_focus(struct region_map *map)
-{
-	if (map->blurred)
-		region_merge_loose(map);
-}
 
 /**
  * region_gaps() - the sizes of all free regions
@@ -386,8 +373,17 @@ struct region *region_find_passed(struct region_map *map, size_t size);
 size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr);
 
 /**
+ * region_run() - the run of adjacent free regions that starts with a region
+ * @region: the region
+ * @end: receives the region behind the run; NULL: the chunk ends there
+ *
+ * Return: the size of the run; 0: @region is not free, or not the first of its run.
+ */
+size_t region_run(const struct region *region, struct region **end);
+
+/**
  * region_around() - the region that has an address, of any kind
- * @map: the map; what is free or a zombie there is settled first
+ * @map: the map
  * @addr: the address
  *
  * Return: the region; NULL: the address is in no chunk.

@@ -43,8 +43,7 @@ static void add_broken(struct core *core, struct broken *broken, const struct pl
 static struct broken find_broken(struct core *core, uint64_t addr, size_t size)
 {
 	const struct place *first = extent_place_mapped(&core->extents, addr);
-	const struct place *last = addr + size <= first->addr + first->extent->size ? first :
-				   extent_place_mapped(&core->extents, addr + size - 1);
+	const struct place *last = extent_place_mapped(&core->extents, addr + size - 1);
 	struct broken broken = { .count = 0 };
 
 	if (extent_is_whole(first->extent))
