@@ -96,7 +96,7 @@ build()
 		esac
 	done >"$out/list"
 	{
-		for name in support/fixture model/model model/model-check model/model-fail model/model-peers model/model-pool \
+		for name in support/fixture support/fault model/model model/model-check model/model-fail model/model-peers model/model-pool \
 			model/model-realloc model/model-share model/model-use model/model-work; do
 			to_compile "$(basename "$name")" "$tests/$name.c"
 		done
@@ -111,13 +111,13 @@ build()
 	common=$out/start.o
 	[ -z "$main" ] || common="$common $out/$main.o"
 	# shellcheck disable=SC2086
-	link "$out/fuzz-plan" "$out/fuzz-plan.o" $common "$out/fixture.o" "$out"/lib/*.o
+	link "$out/fuzz-plan" "$out/fuzz-plan.o" $common "$out/fixture.o" "$out/fault.o" "$out"/lib/*.o
 	# shellcheck disable=SC2086
-	link "$out/fuzz-pool" "$out/fuzz-pool.o" "$out"/pool-*.o $common "$out"/model*.o "$out/fixture.o" "$out"/lib/*.o
+	link "$out/fuzz-pool" "$out/fuzz-pool.o" "$out"/pool-*.o $common "$out"/model*.o "$out/fixture.o" "$out/fault.o" "$out"/lib/*.o
 	# shellcheck disable=SC2086
-	link "$out/fuzz-settings" "$out/fuzz-settings.o" $common "$out/fixture.o" "$out"/lib/*.o
+	link "$out/fuzz-settings" "$out/fuzz-settings.o" $common "$out/fixture.o" "$out/fault.o" "$out"/lib/*.o
 	# shellcheck disable=SC2086
-	link "$out/fuzz-tag" "$out/fuzz-tag.o" $common "$out/fixture.o" "$out"/lib/*.o
+	link "$out/fuzz-tag" "$out/fuzz-tag.o" $common "$out/fixture.o" "$out/fault.o" "$out"/lib/*.o
 	# shellcheck disable=SC2086
 	link "$out/fuzz-trace" "$out/fuzz-trace.o" $common "$out/trace.o" "$out/trace-csv.o" "$out/trace-record.o" "$out/trace-tags.o" \
 		"$out/fail.o" "$out/input.o"
