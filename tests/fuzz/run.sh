@@ -96,8 +96,8 @@ build()
 		esac
 	done >"$out/list"
 	{
-		for name in support/fixture support/fault model/model model/model-check model/model-fail model/model-peers model/model-pool \
-			model/model-realloc model/model-share model/model-use model/model-work; do
+		for name in support/fixture support/fault model/model model/model-check model/model-fail model/model-peers \
+			model/model-pool model/model-realloc model/model-share model/model-use model/model-work; do
 			to_compile "$(basename "$name")" "$tests/$name.c"
 		done
 		for name in trace trace-csv trace-record trace-tags fail input; do
