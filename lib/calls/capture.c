@@ -49,7 +49,7 @@ static int capture_scrub(struct vpmm_pool *pool, const struct hold *hold, uint64
 	return scrub_clear(pool, hold->region->addr, bytes, handle);
 }
 
-/* What the capture, or another of its group, has freed. */
+/* Takes a block that the capture, or another of its group, has freed. */
 static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id, size_t bytes, size_t requested,
 			 struct stream *stream, struct CUstream_st *handle, uint64_t *addr)
 {

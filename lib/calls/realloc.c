@@ -159,7 +159,10 @@ static int order_user(const struct resizing *r, const struct user *user, struct 
 		order_add_event(order, user->event);
 		return 0;
 	}
-	/* The program need not know of that work, so the stream may be gone, and only the whole device can tell. */
+	/*
+	 * The program never named the stream, so it may have destroyed it. Its handle must not be asked then; a wait for
+	 * the device covers the work.
+	 */
 	if (user->work)
 		return be->ops->sync(be);
 	err = be->ops->stream_id(be, user->handle, &id);

@@ -205,7 +205,7 @@ static int host_info(struct backend *be, struct backend_info *info)
 		return ret ? ret : (__VA_ARGS__);	\
 	}
 #define FORWARD(op, ...) FORWARD_IF(host_check_there(be, #op), op, __VA_ARGS__)
-/* What gives something back, which is possible after a reset, too. */
+/* Operations that give something back are possible after a reset, too. */
 #define FORWARD_ENTERED(op, ...) FORWARD_IF(host_check_entered(be, #op), op, __VA_ARGS__)
 #define FORWARD_ON(op, ...) FORWARD_IF(host_check_stream(be, #op, stream, &(int){ 0 }), op, __VA_ARGS__)
 

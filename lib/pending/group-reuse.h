@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a capture has freed can serve it again. In a group that the program has named, it also serves those that joined
- * the group after it, in any size: it is split, and adjacent pieces are merged. Each piece stays with all graphs that
- * have had it until those are retired. All of it is under core.lock.
+ * A block that a capture has freed can serve it again. In a group that the program has named, the block also serves
+ * captures that joined after it, in any size: blocks are split, and adjacent pieces are merged. Each piece stays with
+ * all graphs that have had it until those are retired. All of it is under core.lock.
  */
 #ifndef GROUP_REUSE_H
 #define GROUP_REUSE_H

@@ -384,7 +384,7 @@ const char *recorder_ended(struct recorder *r)
 
 /* The life of a recorder. */
 
-/* What a write raises on the thread ends nobody. */
+/* A signal that a write raises on the thread ends no process. */
 static int start_thread(struct recorder *r)
 {
 	int err;

@@ -124,7 +124,7 @@ static void tell_thread(const struct thread *thread)
 	       (ticks - thread->ticks) * 100 / (unsigned long)sysconf(_SC_CLK_TCK) / LOOK_S, where, call);
 }
 
-/* What the debugger says goes behind number signs, as TAP has remarks. */
+/* The debugger's lines begin with a number sign, as remarks do in TAP. */
 static void tell_stacks(long pid)
 {
 	char command[512], line[1024];
@@ -194,7 +194,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: limited SECONDS COMMAND [ARGUMENT...]\n");
 		return STATUS_FAILED;
 	}
-	/* Who ignores it would not be told how the command ended. */
+	/* A process that ignores this signal does not learn how its child ended. */
 	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);

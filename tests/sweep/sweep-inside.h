@@ -46,7 +46,7 @@ struct trial {
 	uint64_t failed;
 };
 
-/* What a test is about, and what it has counted. */
+/* The subject of a test, and its counts. */
 struct plan {
 	const struct sweep_device *on;
 	const struct sweep_scene *scene;

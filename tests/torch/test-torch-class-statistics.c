@@ -2,7 +2,7 @@
 /* The statistics of the allocator class, and that they agree with its lists. */
 #include "torch/class-fixture.h"
 
-/* What a pool's segments take is counted for each pool. */
+/* The bytes of segments are counted for each pool. */
 static void test_pool_stats(void)
 {
 	const struct torch_id ids[] = { { 20, 0 }, { 0, 21 } };
