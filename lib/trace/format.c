@@ -141,10 +141,10 @@ static char *put_attributes(const struct record *record, char *at)
 	return at;
 }
 
-size_t format_record(struct format *format, const struct record *record, uint64_t ns, char *text)
+size_t format_record(struct format *format, const struct record *record, char *text)
 {
 	const struct record_layout *layout = &record_layouts[record->op];
-	uint64_t us = ns > format->start ? (ns - format->start) / 1000 : 0;
+	uint64_t us = record->time > format->start ? (record->time - format->start) / 1000 : 0;
 	char *at = text;
 
 	/* A thread may have looked at the clock before another that has a smaller number. */

@@ -53,11 +53,10 @@ size_t format_head(char *text);
  * format_record() - write a record
  * @format: the state
  * @record: the record
- * @ns: its time, in nanoseconds
  * @text: receives the line, up to FORMAT_MOST bytes, without a null byte
  *
  * Return: its length.
  */
-size_t format_record(struct format *format, const struct record *record, uint64_t ns, char *text);
+size_t format_record(struct format *format, const struct record *record, char *text);
 
 #endif /* FORMAT_H */

@@ -42,7 +42,7 @@ enum record_flag {
  * @max: RECORD_MALLOC: of a growable block, how many bytes it may grow to; 0: it is none
  * @to: RECORD_REALLOC: the new address
  * @text: RECORD_POOL: the backend, a string that lasts
- * @time: when, by ticks_read(); recorder_add() sets it
+ * @time: when, by clock_ns(); recorder_add() sets it
  * @pool: the pool's number, from 1
  * @op: one of enum record_op
  * @flags: of enum record_flag

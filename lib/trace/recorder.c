@@ -13,7 +13,6 @@
 #include "trace/output.h"
 #include "trace/recorder.h"
 #include "trace/ring.h"
-#include "trace/ticks.h"
 #include "util/cancel.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -53,7 +52,6 @@ unsigned int recorder_stalled_ms = 10000;
  * All but @name and @next under recorders_lock. Of the thread alone:
  *
  * @format: what earlier lines have said
- * @ticks: translates the times of records
  * @text: lines to be written
  * @length: bytes of them
  * @begun: a record was not of a pool that begins or ends, before which a file stays as it is
@@ -87,7 +85,6 @@ struct recorder {
 	pthread_t thread;
 
 	struct format format;
-	struct ticks ticks;
 	char *text;
 	size_t length;
 	bool begun;
@@ -165,13 +162,12 @@ static void drain(struct recorder *r)
 {
 	const struct record *record;
 
-	ticks_go_on(&r->ticks);
 	while (!atomic_load(&r->ended) && (record = ring_next(&r->ring))) {
 		if (r->length + FORMAT_MOST > TEXT_SIZE)
 			write_records(r);
 		if (record->op != RECORD_POOL && record->op != RECORD_END)
 			r->begun = true;
-		r->length += format_record(&r->format, record, ticks_ns(&r->ticks, record->time), r->text + r->length);
+		r->length += format_record(&r->format, record, r->text + r->length);
 		r->ring.taken++;
 		if (r->ring.taken % ROOM_EACH == 0)
 			wake_writers(r);
@@ -299,7 +295,7 @@ void recorder_add(struct recorder *r, const struct record *record)
 	*slot = *record;
 	if (slot->op == RECORD_MALLOC && !(slot->flags & RECORD_UNTAGGED))
 		set_tag(slot);
-	slot->time = ticks_read();
+	slot->time = clock_ns();
 	publish(r, number);
 }
 
@@ -321,7 +317,7 @@ void recorder_add_cached(struct recorder *r, uint32_t pool, enum record_op op, u
 	slot->stream = stream;
 	slot->capture = 0;
 	slot->max = 0;
-	slot->time = ticks_read();
+	slot->time = clock_ns();
 	slot->pool = pool;
 	slot->op = (uint8_t)op;
 	slot->flags = 0;
@@ -433,7 +429,6 @@ static int start_writer(struct recorder *r)
 	if (err)
 		goto err_close;
 	r->text = g_malloc(TEXT_SIZE);
-	ticks_begin(&r->ticks);
 	begin_file(r, &out);
 	err = start_thread(r);
 	if (err)
