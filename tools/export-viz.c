@@ -1,38 +1,108 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* A snapshot as torch.cuda.memory._snapshot() returns it: segments with their blocks, and each device's history. */
-#include "export.h"
-#include "pickle.h"
+/*
+ * A snapshot as torch.cuda.memory._snapshot() returns it: segments with their blocks, and each device's history. It is
+ * in protocol 2 of Python's pickle, with the opcodes that PyTorch's viewer knows.
+ */
+#include <string.h>
 
-static void put_number(struct pickle *p, const char *key, uint64_t value)
+#include "export.h"
+
+/* Those of Python's pickletools that are needed. */
+enum {
+	OP_PROTO = 0x80, OP_STOP = '.', OP_EMPTY_DICT = '}', OP_SETITEM = 's', OP_EMPTY_LIST = ']', OP_APPEND = 'a',
+	OP_TUPLE2 = 0x86, OP_BINUNICODE = 'X', OP_BINPUT = 'q', OP_BINGET = 'h', OP_BININT1 = 'K',
+	OP_BININT = 'J', OP_LONG1 = 0x8a, OP_NEWTRUE = 0x88
+};
+
+/* A file under way, and the number by which Python remembers each text of it. */
+struct pickle {
+	FILE *out;
+	GHashTable *known;
+};
+
+static void put(const struct pickle *p, int byte)
 {
-	pickle_text(p, key);
-	pickle_number(p, value);
-	pickle_item(p);
+	putc(byte, p->out);
 }
 
-static void put_text(struct pickle *p, const char *key, const char *value)
+/* The lowest byte first. */
+static void put_bytes(const struct pickle *p, uint64_t number, unsigned int count)
 {
-	pickle_text(p, key);
-	pickle_text(p, value);
-	pickle_item(p);
+	for (unsigned int i = 0; i < count; i++)
+		put(p, (int)(number >> 8 * i & 0xff));
+}
+
+/* One of ours, of which there are fewer than 255. If it comes again, it is the number by which Python remembers it. */
+static void put_text(struct pickle *p, const char *text)
+{
+	guint number = GPOINTER_TO_UINT(g_hash_table_lookup(p->known, text));
+
+	if (!number) {
+		put(p, OP_BINUNICODE);
+		put_bytes(p, strlen(text), 4);
+		fputs(text, p->out);
+		put(p, OP_BINPUT);
+		number = g_hash_table_size(p->known) + 1;
+		g_hash_table_insert(p->known, (gpointer)text, GUINT_TO_POINTER(number));
+	} else {
+		put(p, OP_BINGET);
+	}
+	put_bytes(p, number, 1);
+}
+
+static void put_number(const struct pickle *p, uint64_t number)
+{
+	unsigned int bytes = 0;
+
+	if (number <= 0xff) {
+		put(p, OP_BININT1);
+		put_bytes(p, number, 1);
+	} else if (number <= G_MAXINT32) {
+		put(p, OP_BININT);
+		put_bytes(p, number, 4);
+	} else {
+		/* Its highest bit is a sign. */
+		while (bytes < 8 && number >> 8 * bytes)
+			bytes++;
+		bytes += number >> (8 * bytes - 1) & 1;
+		put(p, OP_LONG1);
+		put(p, (int)bytes);
+		put_bytes(p, number, MIN(bytes, 8));
+		if (bytes > 8)
+			put(p, 0);
+	}
+}
+
+static void put_number_item(struct pickle *p, const char *key, uint64_t value)
+{
+	put_text(p, key);
+	put_number(p, value);
+	put(p, OP_SETITEM);
+}
+
+static void put_text_item(struct pickle *p, const char *key, const char *value)
+{
+	put_text(p, key);
+	put_text(p, value);
+	put(p, OP_SETITEM);
 }
 
 static void put_no_frames(struct pickle *p)
 {
-	pickle_text(p, "frames");
-	pickle_list(p);
-	pickle_item(p);
+	put_text(p, "frames");
+	put(p, OP_EMPTY_LIST);
+	put(p, OP_SETITEM);
 }
 
 static void put_block(struct pickle *p, const struct export_block *block)
 {
-	pickle_dict(p);
-	put_number(p, "address", block->addr);
-	put_number(p, "size", block->size);
-	put_number(p, "requested_size", block->allocated ? block->requested : 0);
-	put_text(p, "state", block->allocated ? "active_allocated" : "inactive");
+	put(p, OP_EMPTY_DICT);
+	put_number_item(p, "address", block->addr);
+	put_number_item(p, "size", block->size);
+	put_number_item(p, "requested_size", block->allocated ? block->requested : 0);
+	put_text_item(p, "state", block->allocated ? "active_allocated" : "inactive");
 	put_no_frames(p);
-	pickle_element(p);
+	put(p, OP_APPEND);
 }
 
 /* Return: the number of blocks. */
@@ -48,43 +118,43 @@ static guint put_segment(struct pickle *p, const struct export_pool *pool, guint
 		requested += blocks[end].allocated ? blocks[end].requested : 0;
 		end++;
 	} while (end < pool->blocks->len && !blocks[end].segment);
-	pickle_dict(p);
-	put_number(p, "device", pool->device);
-	put_number(p, "address", blocks[first].addr);
-	put_number(p, "total_size", total);
-	put_number(p, "allocated_size", allocated);
-	put_number(p, "active_size", allocated);
-	put_number(p, "requested_size", requested);
-	put_number(p, "stream", 0);
-	put_text(p, "segment_type", "large");
-	pickle_text(p, "segment_pool_id");
-	pickle_number(p, 0);
-	pickle_number(p, 0);
-	pickle_pair(p);
-	pickle_item(p);
-	pickle_text(p, "is_expandable");
-	pickle_bool(p, true);
-	pickle_item(p);
+	put(p, OP_EMPTY_DICT);
+	put_number_item(p, "device", pool->device);
+	put_number_item(p, "address", blocks[first].addr);
+	put_number_item(p, "total_size", total);
+	put_number_item(p, "allocated_size", allocated);
+	put_number_item(p, "active_size", allocated);
+	put_number_item(p, "requested_size", requested);
+	put_number_item(p, "stream", 0);
+	put_text_item(p, "segment_type", "large");
+	put_text(p, "segment_pool_id");
+	put_number(p, 0);
+	put_number(p, 0);
+	put(p, OP_TUPLE2);
+	put(p, OP_SETITEM);
+	put_text(p, "is_expandable");
+	put(p, OP_NEWTRUE);
+	put(p, OP_SETITEM);
 	put_no_frames(p);
-	pickle_text(p, "blocks");
-	pickle_list(p);
+	put_text(p, "blocks");
+	put(p, OP_EMPTY_LIST);
 	for (guint i = first; i < end; i++)
 		put_block(p, &blocks[i]);
-	pickle_item(p);
-	pickle_element(p);
+	put(p, OP_SETITEM);
+	put(p, OP_APPEND);
 	return end - first;
 }
 
 static void put_event(struct pickle *p, const struct export_event *event, const char *action)
 {
-	pickle_dict(p);
-	put_text(p, "action", action);
-	put_number(p, "addr", event->addr);
-	put_number(p, "size", event->bytes);
-	put_number(p, "stream", event->stream);
-	put_number(p, "time_us", event->us);
+	put(p, OP_EMPTY_DICT);
+	put_text_item(p, "action", action);
+	put_number_item(p, "addr", event->addr);
+	put_number_item(p, "size", event->bytes);
+	put_number_item(p, "stream", event->stream);
+	put_number_item(p, "time_us", event->us);
 	put_no_frames(p);
-	pickle_element(p);
+	put(p, OP_APPEND);
 }
 
 /* A free is complete at once: what a later user has to wait for is the pool's business. */
@@ -117,45 +187,47 @@ static void put_traces(struct pickle *p, const struct export *export)
 {
 	unsigned int devices = count_devices(export);
 
-	pickle_text(p, "device_traces");
-	pickle_list(p);
+	put_text(p, "device_traces");
+	put(p, OP_EMPTY_LIST);
 	for (unsigned int device = 0; device < devices; device++) {
-		pickle_list(p);
+		put(p, OP_EMPTY_LIST);
 		for (guint i = 0; i < export->pools->len; i++) {
 			const struct export_pool *pool = export->pools->pdata[i];
 
 			if (pool->device == device)
 				put_history(p, pool);
 		}
-		pickle_element(p);
+		put(p, OP_APPEND);
 	}
-	pickle_item(p);
+	put(p, OP_SETITEM);
 }
 
 void export_viz(const struct export *export)
 {
-	struct pickle p;
+	struct pickle p = { export->out, g_hash_table_new(g_str_hash, g_str_equal) };
 
-	pickle_begin(&p, export->out);
-	pickle_dict(&p);
-	pickle_text(&p, "segments");
-	pickle_list(&p);
+	put(&p, OP_PROTO);
+	put(&p, 2);
+	put(&p, OP_EMPTY_DICT);
+	put_text(&p, "segments");
+	put(&p, OP_EMPTY_LIST);
 	for (guint i = 0; i < export->pools->len; i++) {
 		const struct export_pool *pool = export->pools->pdata[i];
 
 		for (guint at = 0; at < pool->blocks->len;)
 			at += put_segment(&p, pool, at);
 	}
-	pickle_item(&p);
+	put(&p, OP_SETITEM);
 	put_traces(&p, export);
-	pickle_text(&p, "allocator_settings");
-	pickle_dict(&p);
-	pickle_text(&p, "expandable_segments");
-	pickle_bool(&p, true);
-	pickle_item(&p);
-	pickle_item(&p);
-	pickle_text(&p, "external_annotations");
-	pickle_list(&p);
-	pickle_item(&p);
-	pickle_end(&p);
+	put_text(&p, "allocator_settings");
+	put(&p, OP_EMPTY_DICT);
+	put_text(&p, "expandable_segments");
+	put(&p, OP_NEWTRUE);
+	put(&p, OP_SETITEM);
+	put(&p, OP_SETITEM);
+	put_text(&p, "external_annotations");
+	put(&p, OP_EMPTY_LIST);
+	put(&p, OP_SETITEM);
+	put(&p, OP_STOP);
+	g_hash_table_destroy(p.known);
 }
