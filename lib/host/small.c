@@ -18,7 +18,7 @@
 #define BLOCK_UNIT ((size_t)512)
 #define SEGMENT_SIZE ((size_t)32 << 20)
 
-/* A piece of a segment: allocated, pending in a lane, or free for everyone. Two free neighbours are never alike. */
+/* A piece of a segment. Two free neighbours are never alike. */
 struct block {
 	struct segment *segment;
 	uint64_t va;
@@ -26,22 +26,12 @@ struct block {
 	struct block *prev;		/* by address, in its segment */
 	struct block *next;
 	bool live;
-	struct lane *lane;		/* NULL: free for everyone, unless live */
-	struct backend_event *event;	/* in a lane: when it becomes free for everyone */
-	struct block *older;		/* in its lane */
-	struct block *newer;
-};
-
-/* What was freed on one stream at points that are not complete, as far as is known. */
-struct lane {
-	uint64_t id;			/* the stream's; the key */
-	GTree *by_size;
-	struct block *oldest;
-	struct block *newest;
+	struct backend_event *event;	/* of a free one: when other streams may have it; NULL: at once */
+	uint64_t id;			/* of the stream that need not wait for that */
+	GList link;			/* in pending, if it has an event */
 };
 
 struct segment {
-	struct segment *next;
 	uint64_t va;
 	uint64_t size;
 	struct block *first;
@@ -50,88 +40,37 @@ struct segment {
 struct host_small {
 	struct lock lock;
 	struct host_device *dev;
-	struct segment *segments;
+	GPtrArray *segments;
 	uint64_t held;
 	uint64_t peak;
+	GQueue pending;			/* free blocks with an event */
 	GHashTable *live;		/* block by address */
-	GHashTable *lanes;		/* lane by stream id */
-	GTree *by_size;			/* blocks free for everyone */
+	GTree *by_size;			/* free blocks */
 };
 
-static gint compare_block_size(gconstpointer left, gconstpointer right, gpointer data)
+static gint compare_block_size(gconstpointer left, gconstpointer right)
 {
 	const struct block *a = left, *b = right;
 
-	(void)data;
 	if (a->size != b->size)
 		return a->size > b->size ? 1 : -1;
 	return (a->va > b->va) - (a->va < b->va);
 }
 
-static void lane_free(void *data)
-{
-	struct lane *lane = data;
-
-	g_tree_unref(lane->by_size);
-	g_free(lane);
-}
-
-static struct lane *lane_get(struct host_small *small, uint64_t id)
-{
-	struct lane *lane = address_table_get(small->lanes, id, sizeof(*lane));
-
-	if (lane->by_size)
-		return lane;
-	lane->by_size = g_tree_new_full(compare_block_size, NULL, NULL, NULL);
-	return lane;
-}
-
-static GTree *tree_of(struct host_small *small, const struct block *block)
-{
-	return block->lane ? block->lane->by_size : small->by_size;
-}
-
-static void lane_append(struct lane *lane, struct block *block, struct backend_event *event)
-{
-	block->lane = lane;
-	block->event = event;
-	block->older = lane->newest;
-	block->newer = NULL;
-	if (lane->newest)
-		lane->newest->newer = block;
-	else
-		lane->oldest = block;
-	lane->newest = block;
-}
-
-static void lane_remove(struct block *block)
-{
-	struct lane *lane = block->lane;
-
-	if (block->older)
-		block->older->newer = block->newer;
-	else
-		lane->oldest = block->newer;
-	if (block->newer)
-		block->newer->older = block->older;
-	else
-		lane->newest = block->older;
-	host_event_unref(block->event);
-	block->event = NULL;
-	block->lane = NULL;
-}
-
-/* Removes a free block from the indices. */
+/* Removes a free block from the index. */
 static void block_detach(struct host_small *small, struct block *block)
 {
-	g_tree_remove(tree_of(small, block), block);
-	if (block->lane)
-		lane_remove(block);
+	g_tree_remove(small->by_size, block);
+	if (!block->event)
+		return;
+	g_queue_unlink(&small->pending, &block->link);
+	host_event_unref(block->event);
+	block->event = NULL;
 }
 
 static bool alike(const struct block *a, const struct block *b)
 {
-	return a && b && !a->live && !b->live && a->lane == b->lane;
+	return a && b && !a->live && !b->live && !a->event == !b->event && (!a->event || a->id == b->id);
 }
 
 /* Merges the next block, which is in no index, into this one. */
@@ -147,13 +86,14 @@ static void block_absorb_next(struct block *block)
 }
 
 /*
- * Makes a block free, for everyone or in a lane; takes over the reference to the event. What was freed earlier in the
- * lane is ready no later, so neighbours in one lane become one block with this event.
+ * Makes a block free, for everyone or behind an event of a stream; takes over the reference to the event. What was freed
+ * earlier on the stream is ready no later, so neighbours of one stream become one block with this event.
  */
-static void block_attach(struct host_small *small, struct block *block, struct lane *lane, struct backend_event *event)
+static void block_attach(struct host_small *small, struct block *block, uint64_t id, struct backend_event *event)
 {
 	block->live = false;
-	block->lane = lane;
+	block->id = id;
+	block->event = event;
 	if (alike(block, block->next)) {
 		block_detach(small, block->next);
 		block_absorb_next(block);
@@ -162,13 +102,15 @@ static void block_attach(struct host_small *small, struct block *block, struct l
 		block = block->prev;
 		block_detach(small, block);
 		block_absorb_next(block);
+		block->event = event;
 	}
-	if (lane)
-		lane_append(lane, block, event);
-	g_tree_insert(tree_of(small, block), block, block);
+	block->link.data = block;
+	if (event)
+		g_queue_push_tail_link(&small->pending, &block->link);
+	g_tree_insert(small->by_size, block, block);
 }
 
-/* Takes the beginning of a free block. The rest keeps its place in its lane. */
+/* Takes the beginning of a free block. The rest stays as it is. */
 static struct block *block_carve(struct host_small *small, struct block *block, uint64_t size)
 {
 	struct block *front;
@@ -190,19 +132,26 @@ static struct block *block_carve(struct host_small *small, struct block *block, 
 	else
 		front->segment->first = front;
 	block->prev = front;
-	g_tree_remove(tree_of(small, block), block);
+	g_tree_remove(small->by_size, block);
 	block->va += size;
 	block->size -= size;
-	g_tree_insert(tree_of(small, block), block, block);
+	g_tree_insert(small->by_size, block, block);
 	return front;
 }
 
-static struct block *smallest_fit(GTree *by_size, uint64_t size)
+/* The smallest block of sufficient size that a stream may have without a wait, or any that may have to be waited for. */
+static struct block *smallest_fit(struct host_small *small, uint64_t size, uint64_t id, bool wait)
 {
 	const struct block least = { .size = size };
-	GTreeNode *node = g_tree_lower_bound(by_size, &least);
+	GTreeNode *node = g_tree_lower_bound(small->by_size, &least);
 
-	return node ? g_tree_node_value(node) : NULL;
+	for (; node; node = g_tree_node_next(node)) {
+		struct block *block = g_tree_node_value(node);
+
+		if (wait || !block->event || block->id == id)
+			return block;
+	}
+	return NULL;
 }
 
 static bool event_complete(struct backend_event *event)
@@ -212,24 +161,20 @@ static bool event_complete(struct backend_event *event)
 	return !host_event_query(event, &complete) && complete;
 }
 
-/* Frees the complete blocks of a lane for all streams. A lane is in order, so one look at each is enough. */
-static void reap_lane(struct host_small *small)
+/* Frees the complete blocks for all streams. */
+static void reap_small(struct host_small *small)
 {
-	GHashTableIter iter;
-	struct block *block;
-	gpointer value;
+	GList *next;
 
 	lock_assert_held(&small->lock);
-	g_hash_table_iter_init(&iter, small->lanes);
-	while (g_hash_table_iter_next(&iter, NULL, &value)) {
-		struct lane *lane = value;
+	for (GList *link = small->pending.head; link; link = next) {
+		struct block *block = link->data;
 
-		while ((block = lane->oldest) && event_complete(block->event)) {
+		next = link->next;
+		if (event_complete(block->event)) {
 			block_detach(small, block);
-			block_attach(small, block, NULL, NULL);
+			block_attach(small, block, 0, NULL);
 		}
-		if (!lane->oldest)
-			g_hash_table_iter_remove(&iter);
 	}
 }
 
@@ -256,8 +201,7 @@ static int segment_new(struct host_small *small, uint64_t size, struct block **b
 	segment = g_new0(struct segment, 1);
 	segment->va = (uintptr_t)memory;
 	segment->size = size;
-	segment->next = small->segments;
-	small->segments = segment;
+	g_ptr_array_add(small->segments, segment);
 	small->held += size;
 	small->peak = MAX(small->peak, small->held);
 	*block = g_new0(struct block, 1);
@@ -265,7 +209,7 @@ static int segment_new(struct host_small *small, uint64_t size, struct block **b
 	(*block)->va = segment->va;
 	(*block)->size = size;
 	segment->first = *block;
-	block_attach(small, *block, NULL, NULL);
+	block_attach(small, *block, 0, NULL);
 	return 0;
 }
 
@@ -288,72 +232,46 @@ static void segment_free(struct host_small *small, struct segment *segment)
 
 static bool segment_unused(const struct segment *segment)
 {
-	return !segment->first->live && !segment->first->lane && !segment->first->next;
+	return !segment->first->live && !segment->first->event && !segment->first->next;
 }
 
-/* Releases unused segments, if that makes room for @size bytes. */
-static bool trim(struct host_small *small, uint64_t size)
+/* Releases unused segments, as long as so many bytes are left. */
+static void release_unused(struct host_small *small, uint64_t keep)
 {
-	uint64_t capacity, used, mapping_limit, unused = 0;
-	struct segment *segment, **link;
-
 	lock_assert_held(&small->lock);
-	host_device_usage(small->dev, &capacity, &used, &mapping_limit);
-	for (segment = small->segments; segment; segment = segment->next)
-		unused += segment_unused(segment) ? segment->size : 0;
-	if (size > capacity - used + unused)
-		return false;
-	for (link = &small->segments; (segment = *link) && size > capacity - used;) {
-		if (!segment_unused(segment)) {
-			link = &segment->next;
-			continue;
-		}
-		*link = segment->next;
-		used -= segment->size;
-		segment_free(small, segment);
+	for (guint i = small->segments->len; i-- > 0;) {
+		struct segment *segment = small->segments->pdata[i];
+
+		if (segment_unused(segment) && small->held - segment->size >= keep)
+			segment_free(small, g_ptr_array_remove_index(small->segments, i));
 	}
-	return true;
 }
 
-static int grow_lane(struct host_small *small, uint64_t size, struct block **block)
+static int grow_small(struct host_small *small, uint64_t size, struct block **block)
 {
 	uint64_t least = (size + HOST_GRANULARITY - 1) / HOST_GRANULARITY * HOST_GRANULARITY;
 	int ret = -ENOMEM;
 
-	lock_assert_held(&small->lock);
 	if (least < SEGMENT_SIZE)
 		ret = segment_new(small, SEGMENT_SIZE, block);
 	if (ret)
 		ret = segment_new(small, least, block);
-	if (ret && trim(small, least))
+	if (ret) {
+		release_unused(small, 0);
 		ret = segment_new(small, least, block);
-	return ret;
-}
-
-/* The smallest block of sufficient size among those that need a wait for another stream. */
-static struct block *pending_fit(struct host_small *small, uint64_t size)
-{
-	struct block *best = NULL, *fit;
-	GHashTableIter iter;
-	gpointer value;
-
-	g_hash_table_iter_init(&iter, small->lanes);
-	while (g_hash_table_iter_next(&iter, NULL, &value)) {
-		fit = smallest_fit(((struct lane *)value)->by_size, size);
-		if (fit && (!best || fit->size < best->size))
-			best = fit;
 	}
-	return best;
+	return ret;
 }
 
 /* The last resort, a full search: a run of free blocks that together are large enough. */
 static struct block *pending_run(struct host_small *small, uint64_t size, struct block **end)
 {
-	struct segment *segment;
 	struct block *first, *block;
 	uint64_t sum;
 
-	for (segment = small->segments; segment; segment = segment->next) {
+	for (guint i = 0; i < small->segments->len; i++) {
+		const struct segment *segment = small->segments->pdata[i];
+
 		for (block = segment->first, first = block, sum = 0; block; block = block->next) {
 			if (block->live) {
 				first = block->next;
@@ -370,7 +288,7 @@ static struct block *pending_run(struct host_small *small, uint64_t size, struct
 	return NULL;
 }
 
-/* Makes @stream wait for all blocks of a run, and merges them in its lane. */
+/* Makes @stream wait for all blocks of a run, and merges them into one that it may have. */
 static int run_join(struct host_small *small, struct block *first, struct block *end, struct CUstream_st *stream,
 		    uint64_t id)
 {
@@ -380,7 +298,7 @@ static int run_join(struct host_small *small, struct block *first, struct block 
 	int ret = 0;
 
 	for (block = first; block != end && !ret; block = block->next)
-		if (block->lane)
+		if (block->event)
 			ret = host_stream_wait(device, stream, block->event);
 	if (!ret)
 		ret = host_event_record(device, event, stream);
@@ -394,7 +312,7 @@ static int run_join(struct host_small *small, struct block *first, struct block 
 		block_absorb_next(first);
 	}
 	first->live = true;
-	block_attach(small, first, lane_get(small, id), event);
+	block_attach(small, first, id, event);
 	return 0;
 }
 
@@ -402,21 +320,15 @@ static int run_join(struct host_small *small, struct block *first, struct block 
 static int find_free_block(struct host_small *small, uint64_t size, struct CUstream_st *stream, uint64_t id,
 			   struct block **block)
 {
-	struct lane *lane = g_hash_table_lookup(small->lanes, &id);
-	struct block *own = lane ? smallest_fit(lane->by_size, size) : NULL;
 	struct block *end;
 	int ret;
 
 	lock_assert_held(&small->lock);
-	*block = smallest_fit(small->by_size, size);
-	if (own && (!*block || own->size <= (*block)->size))
-		*block = own;
-	if (*block)
-		return 0;
-	ret = grow_lane(small, size, block);
+	*block = smallest_fit(small, size, id, false);
+	ret = *block ? 0 : grow_small(small, size, block);
 	if (!ret)
 		return 0;
-	*block = pending_fit(small, size);
+	*block = smallest_fit(small, size, id, true);
 	if (*block)
 		return host_stream_wait(host_device_ordinal(small->dev), stream, (*block)->event);
 	*block = pending_run(small, size, &end);
@@ -424,7 +336,7 @@ static int find_free_block(struct host_small *small, uint64_t size, struct CUstr
 		return ret;
 	ret = run_join(small, *block, end, stream, id);
 	if (!ret)
-		*block = smallest_fit(lane_get(small, id)->by_size, size);
+		*block = smallest_fit(small, size, id, false);
 	return ret;
 }
 
@@ -435,22 +347,19 @@ struct host_small *host_small_new(struct host_device *dev)
 	lock_init(&small->lock, LOCK_HOST_SMALL);
 	small->dev = dev;
 	small->live = address_table_new(NULL);
-	small->lanes = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, lane_free);
-	small->by_size = g_tree_new_full(compare_block_size, NULL, NULL, NULL);
+	small->segments = g_ptr_array_new();
+	small->by_size = g_tree_new(compare_block_size);
 	return small;
 }
 
 uint64_t host_small_destroy(struct host_small *small)
 {
 	uint64_t live = g_hash_table_size(small->live);
-	struct segment *segment;
 
 	g_hash_table_destroy(small->live);
-	while ((segment = small->segments)) {
-		small->segments = segment->next;
-		segment_free(small, segment);
-	}
-	g_hash_table_destroy(small->lanes);
+	for (guint i = 0; i < small->segments->len; i++)
+		segment_free(small, small->segments->pdata[i]);
+	g_ptr_array_free(small->segments, TRUE);
 	g_tree_unref(small->by_size);
 	lock_destroy(&small->lock);
 	g_free(small);
@@ -472,7 +381,7 @@ int host_small_alloc(struct host_small *small, size_t size, struct CUstream_st *
 		return error_set(-ENOMEM, "device memory: %zu bytes asked for, of host device %d", size,
 				 host_device_ordinal(small->dev));
 	lock_acquire(&small->lock);
-	reap_lane(small);
+	reap_small(small);
 	size = (size + BLOCK_UNIT - 1) / BLOCK_UNIT * BLOCK_UNIT;
 	ret = find_free_block(small, size, stream, id, &block);
 	if (!ret) {
@@ -509,13 +418,13 @@ int host_small_free(struct host_small *small, uint64_t va, struct CUstream_st *s
 	ret = host_event_record(device, event, stream);
 	if (ret)
 		goto unref_event;
-	reap_lane(small);
+	reap_small(small);
 	g_hash_table_remove(small->live, &va);
 	if (!event_complete(event)) {
-		block_attach(small, block, lane_get(small, id), event);
+		block_attach(small, block, id, event);
 		goto unlock;
 	}
-	block_attach(small, block, NULL, NULL);
+	block_attach(small, block, 0, NULL);
 unref_event:
 	host_event_unref(event);
 unlock:
@@ -527,14 +436,14 @@ unlock:
 static const struct block *block_around(struct host_small *small, uint64_t va)
 {
 	const struct block *block = g_hash_table_lookup(small->live, &va);
-	const struct segment *segment = small->segments;
 
 	lock_assert_held(&small->lock);
-	if (block)
-		return block;
-	while (segment && va - segment->va >= segment->size)
-		segment = segment->next;
-	block = segment ? segment->first : NULL;
+	for (guint i = 0; i < small->segments->len && !block; i++) {
+		const struct segment *segment = small->segments->pdata[i];
+
+		if (va - segment->va < segment->size)
+			block = segment->first;
+	}
 	while (block && va - block->va >= block->size)
 		block = block->next;
 	return block;
@@ -562,20 +471,12 @@ void host_small_held(struct host_small *small, uint64_t *bytes, uint64_t *peak)
 
 bool host_small_trim(struct host_small *small, uint64_t keep)
 {
-	struct segment *segment, **link;
 	bool pending;
 
 	lock_acquire(&small->lock);
-	reap_lane(small);
-	for (link = &small->segments; (segment = *link);) {
-		if (!segment_unused(segment) || small->held - segment->size < keep) {
-			link = &segment->next;
-			continue;
-		}
-		*link = segment->next;
-		segment_free(small, segment);
-	}
-	pending = g_hash_table_size(small->lanes);
+	reap_small(small);
+	release_unused(small, keep);
+	pending = small->pending.length;
 	lock_release(&small->lock);
 	return pending;
 }
