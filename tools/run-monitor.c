@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #define _GNU_SOURCE 1
-#include "run-monitor.h"
+#include "run-report.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +17,6 @@
 #include "interrupt.h"
 #include "progress.h"
 #include "replay.h"
-#include "run-table.h"
-#include "run-use.h"
 #include "trace.h"
 #include "units.h"
 
@@ -26,7 +24,119 @@
 #define CAPACITY ((uint64_t)80 << 30)
 #define CAPACITY_FACTOR 4
 
+/* In what the driver takes memory for its allocators. */
+#define PAGE ((uint64_t)2 << 20)
+
+/* The calls that allocate: cudaMalloc() and cudaMallocAsync(), each with its kin. */
+enum use_kind { USE_PLAIN, USE_ORDERED, USE_KINDS };
+
+/**
+ * struct use - what was asked of one device
+ * @kinds: by kind, how many allocations, their bytes, and those of the largest
+ * @frees: how many
+ * @moves: of those, how many of blocks that the program had copied whole to the start of a larger one
+ * @moves_used: of those, how many with other work between the copy and the free
+ * @moved: bytes copied in that way
+ * @live: bytes that were not freed
+ * @peak: the most bytes that were allocated at once
+ * @pages: bytes of the pages of the driver that blocks were in, the most at once
+ */
+struct use {
+	struct {
+		uint64_t allocs;
+		uint64_t bytes;
+		size_t largest;
+	} kinds[USE_KINDS];
+	uint64_t frees;
+	uint64_t moves;
+	uint64_t moves_used;
+	uint64_t moved;
+	uint64_t live;
+	uint64_t peak;
+	uint64_t pages;
+};
+
 static const char *const kind_names[USE_KINDS] = { "  by cudaMalloc", "  by cudaMallocAsync" };
+
+/* Pages with a block in them. Those that a block has to itself are only counted. */
+struct pages {
+	GHashTable *shared;		/* number of the page to that of the blocks */
+	uint64_t used;
+	uint64_t peak;
+};
+
+static void use_page(struct pages *pages, uint64_t page, bool more)
+{
+	gpointer key = GSIZE_TO_POINTER((gsize)page);
+	gsize blocks = GPOINTER_TO_SIZE(g_hash_table_lookup(pages->shared, key));
+
+	if (more) {
+		pages->used += !blocks;
+		g_hash_table_insert(pages->shared, key, GSIZE_TO_POINTER(blocks + 1));
+	} else if (blocks > 1) {
+		g_hash_table_insert(pages->shared, key, GSIZE_TO_POINTER(blocks - 1));
+	} else if (blocks) {
+		g_hash_table_remove(pages->shared, key);
+		pages->used--;
+	}
+}
+
+static void use_pages(struct pages *pages, uint64_t address, uint64_t bytes, bool more)
+{
+	uint64_t first = address / PAGE, last = (address + (bytes ? bytes - 1 : 0)) / PAGE;
+
+	use_page(pages, first, more);
+	if (last > first) {
+		use_page(pages, last, more);
+		pages->used += more ? last - first - 1 : first + 1 - last;
+	}
+	pages->peak = MAX(pages->peak, pages->used);
+}
+
+static void count_alloc(struct use *use, const struct trace_op *op)
+{
+	int kind = op->flags & TRACE_IDLE ? USE_PLAIN : USE_ORDERED;
+
+	use->kinds[kind].allocs++;
+	use->kinds[kind].bytes += op->bytes;
+	use->kinds[kind].largest = MAX(use->kinds[kind].largest, op->bytes);
+	use->live += op->bytes;
+	use->peak = MAX(use->peak, use->live);
+}
+
+static void count_free(struct use *use, const struct trace_op *op)
+{
+	use->frees++;
+	use->live -= op->bytes;
+	use->moves += op->max > 0;
+	use->moves_used += op->flags & TRACE_USED ? 1 : 0;
+	use->moved += op->max;
+}
+
+/* By a trace of the preload object: its ids are addresses, and idle blocks are those of cudaMalloc(). */
+static struct use use_count(const struct trace *trace)
+{
+	struct pages pages = { .shared = g_hash_table_new(NULL, NULL) };
+	uint64_t *addresses = g_new0(uint64_t, trace->slots);
+	struct use use = { 0 };
+
+	for (size_t i = 0; i < trace->n_ops; i++) {
+		const struct trace_op *op = &trace->ops[i];
+
+		if (op->kind == TRACE_ALLOC) {
+			count_alloc(&use, op);
+			addresses[op->slot] = op->id;
+			use_pages(&pages, op->id, op->bytes, true);
+		} else if (op->kind == TRACE_FREE) {
+			count_free(&use, op);
+			use_pages(&pages, addresses[op->slot], op->bytes, false);
+		}
+	}
+	use.pages = pages.peak * PAGE;
+	g_free(addresses);
+	g_hash_table_destroy(pages.shared);
+	return use;
+}
 
 /* What the allocators would have taken. */
 struct outcome {
@@ -183,7 +293,7 @@ static void tell_difference(FILE *out, const struct use *use, const struct outco
 }
 
 /* One pool of a trace: a device until its reset. */
-static int tell_pool(const struct monitor *monitor, pid_t pid, const struct trace *trace, bool again)
+static int tell_pool(const struct run_report *report, pid_t pid, const struct trace *trace, bool again)
 {
 	struct outcome outcome = { 0 };
 	struct use use = use_count(trace);
@@ -192,13 +302,12 @@ static int tell_pool(const struct monitor *monitor, pid_t pid, const struct trac
 	err = replay_all(trace, &use, &outcome);
 	if (err)
 		return err;
-	table_begin(monitor->out, &(struct table_process){ monitor->program, monitor->main, pid, trace->device },
-		    again ? "served by the driver, after a reset" : "served by the driver");
-	tell_use(monitor->out, trace, &use);
-	tell_moves(monitor->out, &use);
-	tell_memory(monitor->out, &use, &outcome);
-	tell_difference(monitor->out, &use, &outcome);
-	fputc('\n', monitor->out);
+	table_begin(report, pid, trace->device, again ? "served by the driver, after a reset" : "served by the driver");
+	tell_use(report->out, trace, &use);
+	tell_moves(report->out, &use);
+	tell_memory(report->out, &use, &outcome);
+	tell_difference(report->out, &use, &outcome);
+	fputc('\n', report->out);
 	return 0;
 }
 
@@ -217,7 +326,7 @@ static bool show_reading(void *data, uint64_t done, uint64_t total)
 	return !interrupt_signal;
 }
 
-static int tell_file(const struct monitor *monitor, const struct traces_file *file, unsigned int *told)
+static int tell_file(const struct run_report *report, const struct traces_file *file, unsigned int *told)
 {
 	struct trace *trace = NULL;
 	struct progress progress;
@@ -229,7 +338,7 @@ static int tell_file(const struct monitor *monitor, const struct traces_file *fi
 	if (err)
 		return err;
 	for (const struct trace *pool = trace; pool && !err; pool = pool->next) {
-		err = tell_pool(monitor, file->pid, pool, was_before(trace, pool));
+		err = tell_pool(report, file->pid, pool, was_before(trace, pool));
 		*told += !err;
 	}
 	trace_free(trace);
@@ -281,14 +390,14 @@ int monitor_check(void)
 	return length > 0 ? fail_set(-EINVAL, "%.*s", (int)length, why) : 0;
 }
 
-int monitor_tell(const struct monitor *monitor)
+int monitor_tell(const struct run_report *report)
 {
-	GArray *files = traces_list(monitor->traces);
+	GArray *files = traces_list(report->files);
 	unsigned int told = 0;
 	int err = 0;
 
 	for (guint i = 0; i < files->len && err != -EINTR; i++) {
-		int wrong = tell_file(monitor, &g_array_index(files, struct traces_file, i), &told);
+		int wrong = tell_file(report, &g_array_index(files, struct traces_file, i), &told);
 
 		if (!wrong)
 			continue;
@@ -297,10 +406,10 @@ int monitor_tell(const struct monitor *monitor)
 			err = wrong;
 	}
 	if (told)
-		tell_words(monitor->out);
+		tell_words(report->out);
 	else if (!err)
-		fprintf(monitor->out, "%s: %s: no allocation of device memory was recorded; see DIAGNOSTICS in "
-			"vpmm-run(1)\n", g_get_prgname(), monitor->program);
+		fprintf(report->out, "%s: %s: no allocation of device memory was recorded; see DIAGNOSTICS in "
+			"vpmm-run(1)\n", g_get_prgname(), report->program);
 	g_array_unref(files);
 	return err;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "run-served.h"
+#include "run-report.h"
 
 #include <errno.h>
 #include <glib.h>
@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "fail.h"
-#include "run-table.h"
 #include "stacks.h"
 #include "units.h"
 
@@ -74,12 +73,11 @@ static void tell_calls(FILE *out, const struct line *line)
 		    "to create and map memory, in %s", time);
 }
 
-static void tell_line(const struct served *served, pid_t pid, const struct line *line, bool again)
+static void tell_line(const struct run_report *report, pid_t pid, const struct line *line, bool again)
 {
-	FILE *out = served->out;
+	FILE *out = report->out;
 
-	table_begin(out, &(struct table_process){ served->program, served->main, pid, (unsigned int)line->device },
-		    again ? "served by libvpmm, after a reset" : "served by libvpmm");
+	table_begin(report, pid, (unsigned int)line->device, again ? "served by libvpmm, after a reset" : "served by libvpmm");
 	tell_calls(out, line);
 	table_memory_begin(out);
 	table_memory(out, "requested by the program", line->peak_requested, 0);
@@ -112,7 +110,7 @@ static char **tell_stacks(FILE *out, char **lines)
 	return at;
 }
 
-static int tell_file(const struct served *served, const struct traces_file *file, unsigned int *told)
+static int tell_file(const struct run_report *report, const struct traces_file *file, unsigned int *told)
 {
 	g_autoptr(GError) error = NULL;
 	g_autofree char *text = NULL;
@@ -130,30 +128,30 @@ static int tell_file(const struct served *served, const struct traces_file *file
 
 		if (!line.mallocs)
 			continue;
-		tell_line(served, file->pid, &line, known & device);
-		at = tell_stacks(served->out, at);
+		tell_line(report, file->pid, &line, known & device);
+		at = tell_stacks(report->out, at);
 		known |= device;
 		++*told;
 	}
 	return 0;
 }
 
-int served_tell(const struct served *served)
+int served_tell(const struct run_report *report)
 {
-	GArray *files = traces_list(served->reports);
+	GArray *files = traces_list(report->files);
 	unsigned int told = 0;
 	int err = 0;
 
 	for (guint i = 0; i < files->len; i++) {
-		int wrong = tell_file(served, &g_array_index(files, struct traces_file, i), &told);
+		int wrong = tell_file(report, &g_array_index(files, struct traces_file, i), &told);
 
 		err = err ? err : wrong;
 	}
 	if (told)
-		fputs("  ratio    to what was requested: 1 is perfect, what is above it is lost\n", served->out);
+		fputs("  ratio    to what was requested: 1 is perfect, what is above it is lost\n", report->out);
 	else if (!err)
-		fprintf(served->out, "%s: %s: libvpmm served nothing in a process that exited; see DIAGNOSTICS in "
-			"vpmm-run(1)\n", g_get_prgname(), served->program);
+		fprintf(report->out, "%s: %s: libvpmm served nothing in a process that exited; see DIAGNOSTICS in "
+			"vpmm-run(1)\n", g_get_prgname(), report->program);
 	g_array_unref(files);
 	return err;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "run-table.h"
+#include "run-report.h"
 
 #include <glib.h>
 #include <stdarg.h>
@@ -10,18 +10,18 @@
 /* Columns of a label. */
 #define LABEL 34
 
-void table_begin(FILE *out, const struct table_process *process, const char *what)
+void table_begin(const struct run_report *report, pid_t pid, unsigned int device, const char *what)
 {
-	g_autofree char *program = g_path_get_basename(process->program), *who = NULL;
+	g_autofree char *program = g_path_get_basename(report->program), *who = NULL;
 
-	if (!process->pid)
+	if (!pid)
 		who = g_strdup(program);
-	else if (process->pid == process->main)
-		who = g_strdup_printf("%s, process %ld", program, (long)process->pid);
+	else if (pid == report->main)
+		who = g_strdup_printf("%s, process %ld", program, (long)pid);
 	else
-		who = g_strdup_printf("process %ld of %s", (long)process->pid, program);
-	units_print_wrapped(out, 2, "%s: %s, device %u: %s", g_get_prgname(), who, process->device, what);
-	fputc('\n', out);
+		who = g_strdup_printf("process %ld of %s", (long)pid, program);
+	units_print_wrapped(report->out, 2, "%s: %s, device %u: %s", g_get_prgname(), who, device, what);
+	fputc('\n', report->out);
 }
 
 void table_count(FILE *out, const char *label, uint64_t count, const char *remark, ...)

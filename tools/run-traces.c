@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fail.h"
+#include "util/name.h"
 
 /* What % stands for in a name means nothing in ours. */
 static char *escape(const char *name)
@@ -30,16 +31,6 @@ static char *unescape(const char *name)
 
 	g_strfreev(parts);
 	return unescaped;
-}
-
-static int check_percent(const char *option, const char *name)
-{
-	for (const char *at = strchr(name, '%'); at; at = strchr(at + 2, '%')) {
-		if (at[1] != 'p' && at[1] != '%')
-			return fail_set(-EINVAL, "%s: %s: behind a percent sign there can be p, for the process id, or "
-					"another", option, name);
-	}
-	return 0;
 }
 
 /* One that depends on the process is left to that. */
@@ -88,9 +79,9 @@ int traces_absolute(const char *option, const char *name, char **pattern)
 
 	if (!*name)
 		return fail_set(-EINVAL, "%s: expected the name of a file", option);
-	err = check_percent(option, name);
-	if (err)
-		return err;
+	if (name_unknown(name))
+		return fail_set(-EINVAL, "%s: %s: behind a percent sign there can be p, for the process id, or another", option,
+				name);
 	here = g_get_current_dir();
 	escaped = escape(here);
 	absolute = g_canonicalize_filename(name, escaped);

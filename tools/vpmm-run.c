@@ -13,10 +13,8 @@
 #include "fail.h"
 #include "interrupt.h"
 #include "run-child.h"
-#include "run-monitor.h"
-#include "run-object.h"
-#include "run-served.h"
-#include "run-target.h"
+#include "run-preload.h"
+#include "run-report.h"
 #include "run-traces.h"
 #include "units.h"
 #include "vpmm.h"
@@ -202,17 +200,17 @@ static int check_options(void)
 
 static void tell_so_far(const struct child *child, void *data)
 {
-	monitor_tell(&(struct monitor){ child->argv[0], child->pid, data, stderr });
+	monitor_tell(&(struct run_report){ child->argv[0], child->pid, data, stderr });
 }
 
-static void tell(const struct child *child, const struct traces *traces)
+static void tell(const struct child *child, const struct traces *files)
 {
 	/* Whoever reads the tables may have seen enough; there are records to remove, and a status to end with. */
 	signal(SIGPIPE, SIG_IGN);
 	if (options.monitor)
-		monitor_tell(&(struct monitor){ child->argv[0], child->pid, traces, stderr });
+		monitor_tell(&(struct run_report){ child->argv[0], child->pid, files, stderr });
 	else
-		served_tell(&(struct served){ child->argv[0], child->pid, traces, options.out });
+		served_tell(&(struct run_report){ child->argv[0], child->pid, files, options.out });
 	if (options.out != stderr && fflush(options.out))
 		fprintf(stderr, "%s: --report: %s: %s\n", PROGRAM, options.report, g_strerror(errno));
 }
@@ -254,8 +252,11 @@ static int say(int status)
 
 static int run(struct child *child)
 {
-	g_autofree char *path = g_find_program_in_path(child->argv[0]);
+	g_autofree char *path = NULL;
 
+	/* Without one GLib looks into the current folder as well, and execvp() into these two. */
+	g_setenv("PATH", "/bin:/usr/bin", FALSE);
+	path = g_find_program_in_path(child->argv[0]);
 	child->path = path ? path : child->argv[0];
 	/* What is wrong with a program that cannot be run, execvp() knows. */
 	if (!path)

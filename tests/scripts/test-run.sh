@@ -190,6 +190,13 @@ verdict "an object of the folder that vpmm-run is started in" "$(
 		vrun 0 --limit=1G sh -c 'cd /; grep -o libvpmm-preload.so /proc/self/maps'
 		says out libvpmm-preload.so; silent err
 	done)"
+if [ -x "$here/tools/.libs/vpmm-run" ]; then
+	verdict "without PATH a program of the current folder is not found" "$(
+		printf '#!/bin/sh\n' >"$work/started/here" && chmod +x "$work/started/here" && cd "$work/started" || exit
+		LD_LIBRARY_PATH=$here/lib/.libs; export LD_LIBRARY_PATH
+		run 127 env -u PATH "$here/tools/.libs/vpmm-run" here
+		run 0 env -u PATH "$here/tools/.libs/vpmm-run" true)"
+fi
 verdict "an object with a space in its name" "$(VPMM_PRELOAD_OBJECT="$work/a b.so"; export VPMM_PRELOAD_OBJECT
 	vrun 2 ls; says err "vpmm-run: LD_PRELOAD cannot have a name with a space"; silent out)"
 if [ -n "$space" ]; then

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "run-target.h"
+#include "run-preload.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -11,6 +11,70 @@
 #include <unistd.h>
 
 #include "fail.h"
+
+#define OBJECT "libvpmm-preload.so"
+#define VARIABLE "VPMM_PRELOAD_OBJECT"
+
+/* What was built is in .libs, both this program and the object. NULL: this is no build tree. */
+static char *find_built(void)
+{
+	g_autofree char *self = g_file_read_link("/proc/self/exe", NULL);
+	char *built = self ? g_strrstr(self, "/tools/.libs/") : NULL;
+
+	if (!built || strchr(built + strlen("/tools/.libs/"), '/'))
+		return NULL;
+	*built = '\0';
+	return g_build_filename(self, "lib", ".libs", OBJECT, NULL);
+}
+
+static bool is_divided(const char *name)
+{
+	return strpbrk(name, " \t\n:");
+}
+
+/* The program may change its folder and start another one; but a name that cannot be in LD_PRELOAD is of no use. */
+static char *complete(const char *named)
+{
+	g_autofree char *object = g_canonicalize_filename(named, NULL);
+
+	return !is_divided(object) || is_divided(named) ? g_steal_pointer(&object) : g_strdup(named);
+}
+
+static char *find_object(void)
+{
+	const char *named = g_getenv(VARIABLE);
+	char *object;
+
+	if (named && *named)
+		return complete(named);
+	object = find_built();
+	return object ? object : g_build_filename(PRELOAD_DIR, OBJECT, NULL);
+}
+
+static int check_object(const char *object)
+{
+	if (is_divided(object))
+		return fail_set(-EINVAL, "LD_PRELOAD cannot have a name with a space or a colon: %s; " VARIABLE
+				" can name it in another way", object);
+	if (access(object, R_OK)) {
+		int err = errno;
+
+		return fail_set(-err, "the object to preload, %s: %s", object, g_strerror(err));
+	}
+	return 0;
+}
+
+int object_preload(void)
+{
+	const char *before = g_getenv("LD_PRELOAD");
+	g_autofree char *object = find_object(), *list = NULL;
+	int err = check_object(object);
+
+	list = before && *before ? g_strconcat(before, ":", object, NULL) : g_strdup(object);
+	if (!err)
+		g_setenv("LD_PRELOAD", list, TRUE);
+	return err;
+}
 
 /* How much of a script's first line the kernel reads, and how many interpreters it follows. */
 #define LINE 256
@@ -62,7 +126,7 @@ static char *interpreter(const char *line)
 	return length ? g_strndup(name, length) : NULL;
 }
 
-static int check(const char *path, unsigned int depth);
+static int check_target(const char *path, unsigned int depth);
 
 static int check_contents(int fd, const char *path, unsigned int depth)
 {
@@ -76,11 +140,11 @@ static int check_contents(int fd, const char *path, unsigned int depth)
 	if (strncmp(line, "#!", 2) != 0 || depth == INTERPRETERS)
 		return 0;
 	name = interpreter(line);
-	return name ? check(name, depth + 1) : 0;
+	return name ? check_target(name, depth + 1) : 0;
 }
 
 /* The kernel ignores the bits of a script. */
-static int check(const char *path, unsigned int depth)
+static int check_target(const char *path, unsigned int depth)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err;
 	char magic[2] = "";
@@ -99,5 +163,5 @@ static int check(const char *path, unsigned int depth)
 
 int target_check(const char *path)
 {
-	return check(path, 0);
+	return check_target(path, 0);
 }
