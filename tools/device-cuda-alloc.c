@@ -42,29 +42,26 @@ static int async_alloc(struct allocator *base, void **ptr, size_t size, struct C
 static int async_free(struct allocator *base, void *ptr, struct CUstream_st *stream)
 {
 	struct cuda_async *a = (struct cuda_async *)base;
-	drv_result result;
+	int err;
 
 	if (!ptr)
 		return 0;
-	result = driver.cuMemFreeAsync((drv_deviceptr)(uintptr_t)ptr, stream);
-	if (result)
-		return driver_fail(result, "cuMemFreeAsync");
-	if (a->counted)
+	err = DRIVER_CALL(cuMemFreeAsync, (drv_deviceptr)(uintptr_t)ptr, stream);
+	if (!err && a->counted)
 		a->frees++;
-	return 0;
+	return err;
 }
 
 static int async_stats(struct allocator *base, struct vpmm_stats *stats)
 {
 	struct cuda_async *a = (struct cuda_async *)base;
 	drv_u64 held, peak;
-	drv_result result;
+	int err;
 
-	result = driver.cuMemPoolGetAttribute(a->pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &held);
-	if (!result)
-		result = driver.cuMemPoolGetAttribute(a->pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &peak);
-	if (result)
-		return driver_fail(result, "cuMemPoolGetAttribute");
+	err = DRIVER_CALL(cuMemPoolGetAttribute, a->pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &held) ?:
+	      DRIVER_CALL(cuMemPoolGetAttribute, a->pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &peak);
+	if (err)
+		return err;
 	*stats = (struct vpmm_stats){
 		.size = sizeof(*stats),
 		.small_mapped = held,
@@ -102,16 +99,16 @@ int device_cuda_async(struct device *base, struct allocator **allocator)
 	};
 	drv_u64 threshold = UINT64_MAX;
 	struct cuda_async *a;
-	drv_result result;
 	drv_mem_pool pool;
+	int err;
 
-	result = driver.cuMemPoolCreate(&pool, &props);
-	if (result)
-		return driver_fail(result, "cuMemPoolCreate");
-	result = driver.cuMemPoolSetAttribute(pool, DRV_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
-	if (result) {
+	err = DRIVER_CALL(cuMemPoolCreate, &pool, &props);
+	if (err)
+		return err;
+	err = DRIVER_CALL(cuMemPoolSetAttribute, pool, DRV_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
+	if (err) {
 		driver.cuMemPoolDestroy(pool);
-		return driver_fail(result, "cuMemPoolSetAttribute");
+		return err;
 	}
 	a = g_new0(struct cuda_async, 1);
 	a->base.ops = &async_ops;
@@ -142,17 +139,15 @@ static int malloc_alloc(struct allocator *base, void **ptr, size_t size, struct 
 static int malloc_free(struct allocator *base, void *ptr, struct CUstream_st *stream)
 {
 	struct cuda_malloc *a = (struct cuda_malloc *)base;
-	drv_result result;
+	int err;
 
 	(void)stream;
 	if (!ptr)
 		return 0;
-	result = driver.cuMemFree((drv_deviceptr)(uintptr_t)ptr);
-	if (result)
-		return driver_fail(result, "cuMemFree");
-	if (a->counted)
+	err = DRIVER_CALL(cuMemFree, (drv_deviceptr)(uintptr_t)ptr);
+	if (!err && a->counted)
 		ledger_free(&a->ledger, ptr);
-	return 0;
+	return err;
 }
 
 static const struct allocator_ops malloc_ops = {

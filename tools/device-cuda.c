@@ -143,16 +143,10 @@ static int cuda_advance(struct device *base, uint64_t us)
 
 static int cuda_wait(struct device *base, uint32_t stream, uint32_t other)
 {
-	struct device_cuda *dev = cuda_of(base);
-	drv_result result;
+	drv_event event = cuda_of(base)->event;
 
-	result = driver.cuEventRecord(dev->event, base->streams[other]);
-	if (result)
-		return driver_fail(result, "cuEventRecord");
-	result = driver.cuStreamWaitEvent(base->streams[stream], dev->event, 0);
-	if (result)
-		return driver_fail(result, "cuStreamWaitEvent");
-	return 0;
+	return DRIVER_CALL(cuEventRecord, event, base->streams[other]) ?:
+	       DRIVER_CALL(cuStreamWaitEvent, base->streams[stream], event, 0);
 }
 
 static int cuda_copy(struct device *base, void *to, const void *from, size_t size)
@@ -175,27 +169,16 @@ static int cuda_host_free(struct device *base, void *ptr, size_t size)
 	return DRIVER_CALL(cuMemFreeHost, ptr);
 }
 
-static int finish_copy(struct device_cuda *dev)
-{
-	return DRIVER_CALL(cuStreamSynchronize, dev->base.streams[0]);
-}
-
 static int cuda_to_device(struct device *base, void *to, const void *from, size_t size)
 {
-	struct device_cuda *dev = cuda_of(base);
-	drv_result result;
-
-	result = driver.cuMemcpyHtoDAsync((drv_deviceptr)(uintptr_t)to, from, size, base->streams[0]);
-	return result ? driver_fail(result, "cuMemcpyHtoDAsync of %zu bytes", size) : finish_copy(dev);
+	return DRIVER_CALL(cuMemcpyHtoDAsync, (drv_deviceptr)(uintptr_t)to, from, size, base->streams[0]) ?:
+	       DRIVER_CALL(cuStreamSynchronize, base->streams[0]);
 }
 
 static int cuda_to_host(struct device *base, void *to, const void *from, size_t size)
 {
-	struct device_cuda *dev = cuda_of(base);
-	drv_result result;
-
-	result = driver.cuMemcpyDtoHAsync(to, (drv_deviceptr)(uintptr_t)from, size, base->streams[0]);
-	return result ? driver_fail(result, "cuMemcpyDtoHAsync of %zu bytes", size) : finish_copy(dev);
+	return DRIVER_CALL(cuMemcpyDtoHAsync, to, (drv_deviceptr)(uintptr_t)from, size, base->streams[0]) ?:
+	       DRIVER_CALL(cuStreamSynchronize, base->streams[0]);
 }
 
 /* The pool may ask the driver for memory meanwhile. */
@@ -206,11 +189,7 @@ static int cuda_capture_begin(struct device *base, uint32_t stream)
 
 static int cuda_capture_end(struct device *base, uint32_t stream, void **graph)
 {
-	drv_graph made = NULL;
-	drv_result result = driver.cuStreamEndCapture(base->streams[stream], &made);
-
-	*graph = made;
-	return result ? driver_fail(result, "cuStreamEndCapture") : 0;
+	return DRIVER_CALL(cuStreamEndCapture, base->streams[stream], (drv_graph *)graph);
 }
 
 static int cuda_graph_destroy(struct device *base, void *graph)
@@ -225,14 +204,10 @@ static int launch(struct device_cuda *dev, drv_function kernel, uint32_t stream,
 	uint64_t bytes = work->size;
 	uint32_t key = work->key;
 	void *params[] = { &ptr, &bytes, &key, &flag };
-	uint64_t blocks = bytes / 4 / BLOCK_THREADS + 1;
-	drv_result result;
+	unsigned int blocks = (unsigned int)MIN(bytes / 4 / BLOCK_THREADS + 1, dev->most_blocks);
 
-	if (!dev->base.opts.verify)
-		return 0;
-	result = driver.cuLaunchKernel(kernel, (unsigned int)MIN(blocks, dev->most_blocks), 1, 1,
-					  BLOCK_THREADS, 1, 1, 0, dev->base.streams[stream], params, NULL);
-	return result ? driver_fail(result, "cuLaunchKernel") : 0;
+	return !dev->base.opts.verify ? 0 : DRIVER_CALL(cuLaunchKernel, kernel, blocks, 1, 1, BLOCK_THREADS, 1, 1, 0,
+							dev->base.streams[stream], params, NULL);
 }
 
 static int cuda_born(struct device *base, uint32_t stream, const struct device_work *work)
@@ -280,47 +255,27 @@ static void cuda_settle(struct device *base)
 static int clear_marks(struct device_cuda *dev)
 {
 	size_t bytes = dev->base.opts.marks * sizeof(uint32_t);
-	drv_result result;
 
-	result = driver.cuMemsetD8Async(dev->marks, 0, bytes, dev->base.streams[0]);
-	if (result)
-		return driver_fail(result, "cuMemsetD8Async of %zu bytes", bytes);
-	return cuda_synchronize(&dev->base);
+	return DRIVER_CALL(cuMemsetD8Async, dev->marks, 0, bytes, dev->base.streams[0]) ?: cuda_synchronize(&dev->base);
 }
 
 static int cuda_damaged(struct device *base, uint32_t *marks)
 {
 	struct device_cuda *dev = cuda_of(base);
-	size_t bytes = base->opts.marks * sizeof(*marks);
-	drv_result result;
 
-	result = driver.cuMemcpyDtoH(marks, dev->marks, bytes);
-	if (result)
-		return driver_fail(result, "cuMemcpyDtoH of %zu bytes", bytes);
-	return clear_marks(dev);
+	return DRIVER_CALL(cuMemcpyDtoH, marks, dev->marks, base->opts.marks * sizeof(*marks)) ?: clear_marks(dev);
 }
 
 static int load_kernels(struct device_cuda *dev)
 {
-	int processors;
-	drv_result result;
+	int processors = 0, err;
 
-	result = driver.cuDeviceGetAttribute(&processors, DRV_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, dev->device);
-	if (result)
-		return driver_fail(result, "cuDeviceGetAttribute");
+	err = DRIVER_CALL(cuDeviceGetAttribute, &processors, DRV_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, dev->device);
 	dev->most_blocks = (unsigned int)processors * BLOCKS_PER_PROCESSOR;
-	result = driver.cuModuleLoadData(&dev->module, kernels);
-	if (result)
-		return driver_fail(result, "cuModuleLoadData of the kernels of --verify");
-	result = driver.cuModuleGetFunction(&dev->fill, dev->module, "fill");
-	if (!result)
-		result = driver.cuModuleGetFunction(&dev->check, dev->module, "check");
-	if (result)
-		return driver_fail(result, "cuModuleGetFunction");
-	result = driver.cuMemAlloc(&dev->marks, dev->base.opts.marks * sizeof(uint32_t));
-	if (result)
-		return driver_fail(result, "cuMemAlloc for the marks of --verify");
-	return clear_marks(dev);
+	return err ?: DRIVER_CALL(cuModuleLoadData, &dev->module, kernels) ?:
+	       DRIVER_CALL(cuModuleGetFunction, &dev->fill, dev->module, "fill") ?:
+	       DRIVER_CALL(cuModuleGetFunction, &dev->check, dev->module, "check") ?:
+	       DRIVER_CALL(cuMemAlloc, &dev->marks, dev->base.opts.marks * sizeof(uint32_t)) ?: clear_marks(dev);
 }
 
 /*
@@ -330,16 +285,15 @@ static int load_kernels(struct device_cuda *dev)
 static int take_ballast(struct device_cuda *dev)
 {
 	uint64_t limit = dev->base.opts.limit;
-	size_t available, total;
+	size_t available = 0, total;
 	drv_result result;
+	int err;
 
-	result = driver.cuMemGetInfo(&available, &total);
-	if (result)
-		return driver_fail(result, "cuMemGetInfo");
-	if (available < limit)
+	err = DRIVER_CALL(cuMemGetInfo, &available, &total);
+	if (!err && available < limit)
 		return fail_set(-ENOMEM, "--limit asks for %" PRIu64 " bytes, and the device has %zu free",
 				(uint64_t)limit, available);
-	while (available > limit + LIMIT_SLACK && dev->n_ballast < G_N_ELEMENTS(dev->ballast)) {
+	while (!err && available > limit + LIMIT_SLACK && dev->n_ballast < G_N_ELEMENTS(dev->ballast)) {
 		size_t bytes = available - limit;
 
 		result = driver.cuMemAlloc(&dev->ballast[dev->n_ballast], bytes);
@@ -347,11 +301,9 @@ static int take_ballast(struct device_cuda *dev)
 			return driver_fail(result, "cuMemAlloc of %zu bytes, to leave what --limit says",
 						bytes);
 		dev->n_ballast++;
-		result = driver.cuMemGetInfo(&available, &total);
-		if (result)
-			return driver_fail(result, "cuMemGetInfo");
+		err = DRIVER_CALL(cuMemGetInfo, &available, &total);
 	}
-	return 0;
+	return err;
 }
 
 static void cuda_close(struct device *base)
@@ -380,30 +332,18 @@ static void cuda_close(struct device *base)
 
 static int take_context(struct device_cuda *dev)
 {
-	drv_result result;
-
-	result = driver.cuDeviceGet(&dev->device, 0);
-	if (result) {
-		driver_fail(result, "cuDeviceGet");
+	if (DRIVER_CALL(cuDeviceGet, &dev->device, 0))
 		return -ENODEV;
-	}
-	result = driver.cuDevicePrimaryCtxRetain(&dev->context, dev->device);
-	if (result)
-		return driver_fail(result, "cuDevicePrimaryCtxRetain");
-	return cuda_attach(&dev->base);
+	return DRIVER_CALL(cuDevicePrimaryCtxRetain, &dev->context, dev->device) ?: cuda_attach(&dev->base);
 }
 
 static int create_streams(struct device_cuda *dev)
 {
-	drv_result result;
+	int err = 0;
 
-	for (uint32_t i = 0; i < dev->base.opts.streams; i++) {
-		result = driver.cuStreamCreate(&dev->base.streams[i], DRV_STREAM_NON_BLOCKING);
-		if (result)
-			return driver_fail(result, "cuStreamCreate");
-	}
-	result = driver.cuEventCreate(&dev->event, DRV_EVENT_DISABLE_TIMING);
-	return result ? driver_fail(result, "cuEventCreate") : 0;
+	for (uint32_t i = 0; i < dev->base.opts.streams && !err; i++)
+		err = DRIVER_CALL(cuStreamCreate, &dev->base.streams[i], DRV_STREAM_NON_BLOCKING);
+	return err ?: DRIVER_CALL(cuEventCreate, &dev->event, DRV_EVENT_DISABLE_TIMING);
 }
 
 static int cuda_open(const struct device_opts *opts, struct device **device)
