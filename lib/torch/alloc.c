@@ -209,29 +209,3 @@ void vpmm_torch_record_stream(void *ptr, struct CUstream_st *stream)
 		note(block.device, stream);
 	kept_use(ptr, stream);
 }
-
-void vpmm_torch_begin(int device, struct torch_pool_id id, void *filter)
-{
-	(void)filter;
-	graphs_begin(device, id);
-}
-
-void vpmm_torch_end(int device, struct torch_pool_id id)
-{
-	graphs_end(device, id);
-}
-
-void vpmm_torch_release(int device, struct torch_pool_id id)
-{
-	graphs_release(device, id);
-}
-
-unsigned int vpmm_torch_begun(void)
-{
-	return graphs_begun_here();
-}
-
-void vpmm_torch_capture_failed(unsigned int begun)
-{
-	graphs_failed(begun);
-}

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "torch/class.h"
+#include "vpmm/torch_class.h"
 
 struct segment;
 

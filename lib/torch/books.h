@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "torch/class.h"
+#include "vpmm/torch_class.h"
 #include "torch/torch.h"
 
 struct part;

@@ -8,7 +8,7 @@
 #include "torch/arena.h"
 #include "torch/begun.h"
 #include "torch/books.h"
-#include "torch/class.h"
+#include "vpmm/torch_class.h"
 #include "torch/device.h"
 #include "torch/kept.h"
 #include "torch/ordinary.h"

@@ -66,10 +66,11 @@ static struct pool *take_pool(int device, struct torch_pool_id id)
 	return pool;
 }
 
-void graphs_begin(int device, struct torch_pool_id id)
+void vpmm_torch_begin(int device, struct torch_pool_id id, void *filter)
 {
 	struct pool *pool;
 
+	(void)filter;
 	/* What is held off meanwhile may need the lock. */
 	begun_add();
 	pthread_mutex_lock(&lock);
@@ -99,7 +100,7 @@ static void end_one(struct pool *pool)
 		capture->open = false;
 }
 
-void graphs_end(int device, struct torch_pool_id id)
+void vpmm_torch_end(int device, struct torch_pool_id id)
 {
 	struct pool *pool;
 
@@ -220,7 +221,7 @@ static bool release_uses(struct pool **place, unsigned int uses)
 	return true;
 }
 
-void graphs_release(int device, struct torch_pool_id id)
+void vpmm_torch_release(int device, struct torch_pool_id id)
 {
 	struct pool **place;
 
@@ -297,7 +298,7 @@ static unsigned int count_here(void)
 	return n;
 }
 
-unsigned int graphs_begun_here(void)
+unsigned int vpmm_torch_begun(void)
 {
 	unsigned int n;
 
@@ -316,14 +317,14 @@ static bool has_open_capture(const struct pool *pool)
 	return capture;
 }
 
-void graphs_failed(unsigned int left)
+void vpmm_torch_capture_failed(unsigned int begun)
 {
 	struct pool **place;
 
 	if (kept_in_child())
 		return;
 	pthread_mutex_lock(&lock);
-	while (count_here() > left) {
+	while (count_here() > begun) {
 		place = begun_here();
 		/* It may go on: PyTorch refuses to end a capture on a stream other than its own. */
 		if (!*place || (has_open_capture(*place) && !has_failed(*place)))

@@ -12,24 +12,6 @@
 
 #include "torch/torch.h"
 
-/* Allocations for a pool begin and end. In between a stream is captured, or none, as with torch.cuda.use_mem_pool(). */
-void graphs_begin(int device, struct torch_pool_id id);
-void graphs_end(int device, struct torch_pool_id id);
-
-/* The pool is not used any more by one of those that began to. The last one retires its graphs. */
-void graphs_release(int device, struct torch_pool_id id);
-
-/* How many begins of this thread have no end yet. */
-unsigned int graphs_begun_here(void);
-
-/**
- * graphs_failed() - captures of this thread have failed, and no end and no release will be told
- * @left: how many begins of the thread stay
- *
- * The last begins are taken back, but not those of captures that are under way.
- */
-void graphs_failed(unsigned int left);
-
 /**
  * graphs_note() - a stream allocates, frees or uses memory
  * @device: that of the memory, which is current

@@ -10,7 +10,6 @@
 #include "torch/arena.h"
 #include "torch/books.h"
 #include "torch/ordinary.h"
-#include "torch/pools.h"
 #include "torch/torch.h"
 
 /* The segment that is being listed. */

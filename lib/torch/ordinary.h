@@ -3,7 +3,7 @@
 #ifndef TORCH_ORDINARY_H
 #define TORCH_ORDINARY_H
 
-#include "torch/pieces.h"
+#include "torch/pools.h"
 
 /**
  * ordinary_list() - add the memory of a device's pool that is no segment of one of PyTorch's pools

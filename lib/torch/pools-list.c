@@ -7,6 +7,23 @@
 #include "torch/pool.h"
 #include "torch/pools.h"
 
+void pieces_add(struct pieces *pieces, const struct torch_piece *piece)
+{
+	size_t room = pieces->room ? 2 * pieces->room : 64;
+	struct torch_piece *all;
+
+	if (pieces->count == pieces->room && !pieces->failed) {
+		all = realloc(pieces->all, room * sizeof(*all));
+		pieces->failed = !all;
+		if (all) {
+			pieces->all = all;
+			pieces->room = room;
+		}
+	}
+	if (!pieces->failed)
+		pieces->all[pieces->count++] = *piece;
+}
+
 /* Parts that are free in a segment that is not. */
 static void count_split(const struct segment *segment, struct pools_held *held)
 {

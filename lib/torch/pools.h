@@ -8,10 +8,20 @@
 
 #include <stdbool.h>
 
-#include "torch/pieces.h"
+#include "vpmm/torch_class.h"
 
 struct part;
 struct vpmm_stats;
+
+/* A growing list of segments and blocks; it has failed once there was no memory. */
+struct pieces {
+	struct torch_piece *all;
+	size_t count;
+	size_t room;
+	bool failed;
+};
+
+void pieces_add(struct pieces *pieces, const struct torch_piece *piece);
 
 void pools_set_hooks(const struct torch_hooks *hooks);
 

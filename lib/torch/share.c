@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "torch/books.h"
-#include "torch/class.h"
+#include "vpmm/torch_class.h"
 #include "torch/device.h"
 #include "torch/kept.h"
 #include "torch/pools.h"

@@ -52,8 +52,12 @@ void vpmm_torch_reset(void);
 void vpmm_torch_memory_fraction(double fraction, int device);
 void *vpmm_torch_base(void *ptr, size_t *size);
 void vpmm_torch_record_stream(void *ptr, struct CUstream_st *stream);
+
+/* Allocations for a pool begin and end. In between a stream is captured, or none, as with torch.cuda.use_mem_pool(). */
 void vpmm_torch_begin(int device, struct torch_pool_id id, void *filter);
 void vpmm_torch_end(int device, struct torch_pool_id id);
+
+/* The pool is not used any more by one of those that began to. The last one retires its graphs. */
 void vpmm_torch_release(int device, struct torch_pool_id id);
 
 /**

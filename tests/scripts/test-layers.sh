@@ -25,7 +25,7 @@ trace util
 util
 END
 # The exceptions: somebody has to know which backends there are, the C library's dlsym() is no call of ours, and what
-# preload/ has of util/ needs no GLib. The allocator class is compiled where it is installed.
+# preload/ has of util/ needs no GLib.
 cat >"$work/allowed" <<'END'
 backend/backend.c backend_cuda
 backend/backend.c backend_host
@@ -40,7 +40,6 @@ preload/file.c name_unknown
 preload/settings.c util/number.h
 preload/settings.c number_parse_scaled
 preload/settings.c number_parse_switch
-torch/class.h vpmm/torch_class.h
 torch/device.c dlsym
 trace/frames-python.c dlsym
 torch/raise.c dlsym
@@ -62,8 +61,8 @@ judge()
 			while ((getline line <allowed) > 0)
 				exempt[line] = 1
 		}
-		# Linked with the library as any program is.
-		folder($1) == "torch" && $3 ~ /^vpmm_/ { next }
+		# Linked with the library as any program is. The allocator class is compiled where it is installed.
+		folder($1) == "torch" && $3 ~ /^vpmm[_\/]/ { next }
 		!may[folder($1), folder($2)] && !exempt[$1 " " $3] { print $1 " uses " $3 " of " $2 }'
 }
 
