@@ -327,6 +327,8 @@ static void commit_page(struct batch *batch, size_t i, unsigned int flags)
 	*(device ? &stats->pages_to_device : &stats->pages_to_host) += 1;
 	if (old && !had)
 		*(device ? &stats->to_device : &stats->to_host) += batch->range->page_size;
+	if (batch->serves)
+		*(i < batch->touched ? &stats->faults : &stats->read_ahead) += 1;
 	lock_release(&shared_lock);
 	batch->pieces[i] = NULL;
 	batch->moved++;

@@ -18,6 +18,7 @@
  * @call: the number of the call; 0: of none
  * @quiet: the call counts in the quiet ones of the pool
  * @serves: it is of the thread that serves touches
+ * @touched: and so many of its pages, the first, are waited for
  * @trails: and that counts in the trailing ones of the pool
  * @moved: receives how many have moved
  */
@@ -33,6 +34,7 @@ struct batch {
 	uint64_t call;
 	bool quiet;
 	bool serves;
+	size_t touched;
 	bool trails;
 	size_t moved;
 };

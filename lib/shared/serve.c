@@ -148,10 +148,11 @@ static void guess_ahead(struct batch *batch)
 }
 
 /* Those that have to come back are the first of the batch. */
-static int bring_back(struct batch *batch, size_t needed)
+static int bring_back(struct batch *batch)
 {
 	int err;
 
+	batch->touched = batch->count;
 	guess_ahead(batch);
 	/* What there is memory for can go on. */
 	err = batch_take_host(batch);
@@ -159,14 +160,13 @@ static int bring_back(struct batch *batch, size_t needed)
 		return err;
 	err = batch_move(batch);
 	batch_keep(batch);
-	return !err && batch->count < needed ? -ENOMEM : err;
+	return !err && batch->count < batch->touched ? -ENOMEM : err;
 }
 
 static int serve_batch(struct batch *batch)
 {
 	struct shared *shared = batch->range->shared;
 	uint64_t begin = clock_ns();
-	size_t needed;
 	int err, shown;
 
 	lock_acquire(&shared->mover);
@@ -174,15 +174,11 @@ static int serve_batch(struct batch *batch)
 		lock_release(&shared->mover);
 		return 0;
 	}
-	batch->moved = 0;
 	/* A page that cannot be shown now is in nobody's way. */
 	shown = sort_out_pages(batch);
-	needed = batch->count;
-	err = needed ? bring_back(batch, needed) : 0;
+	err = batch->count ? bring_back(batch) : 0;
 	lock_release(&shared->mover);
 	lock_acquire(&shared_lock);
-	shared->stats.faults += MIN(needed, batch->moved);
-	shared->stats.read_ahead += batch->moved - MIN(needed, batch->moved);
 	shared->stats.fault_ns += clock_ns() - begin;
 	lock_release(&shared_lock);
 	return err ? err : shown;
