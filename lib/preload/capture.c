@@ -8,7 +8,7 @@
 #include "preload/driver.h"
 #include "preload/gate.h"
 #include "preload/primary.h"
-#include "preload/running.h"
+#include "util/captures.h"
 
 struct capture {
 	struct capture *next;
@@ -29,7 +29,7 @@ static bool note_capture(drv_stream stream)
 	capture->stream = stream;
 	if (stream_context(stream, &capture->context))
 		capture->context = NULL;
-	capture_count_begun();
+	captures_begin();
 	pthread_mutex_lock(&lock);
 	capture->next = all;
 	all = capture;
@@ -43,7 +43,7 @@ static void unlink_capture(struct capture **at)
 	struct capture *capture = *at;
 
 	*at = capture->next;
-	capture_count_ended();
+	captures_end(1);
 	free(capture);
 }
 

@@ -12,7 +12,7 @@
 #include "preload/pools.h"
 #include "preload/primary.h"
 #include "preload/report.h"
-#include "preload/running.h"
+#include "util/captures.h"
 
 /* Work that is under way may use the memory that goes. */
 static void give_up_pool(drv_device device)
@@ -101,7 +101,7 @@ RESETS(cuDevicePrimaryCtxReset_v2)
 /* Of those that the program has of its own: the library knows nothing of their streams, and captures end with them. */
 static drv_result context_gone(drv_context context, drv_result result)
 {
-	if (!result && capture_is_running())
+	if (!result && captures_any())
 		capture_forget_all(context);
 	return result;
 }
@@ -135,7 +135,7 @@ static void retire_destroyed(drv_stream stream)
 /* A stream that goes under capture takes that with it. */
 static drv_result destroyed(drv_stream stream, drv_result result)
 {
-	if (!result && capture_is_running())
+	if (!result && captures_any())
 		capture_forget(stream);
 	return result;
 }

@@ -10,8 +10,8 @@
 #include "preload/driver.h"
 #include "preload/gate.h"
 #include "preload/primary.h"
-#include "preload/running.h"
 #include "preload/settings.h"
+#include "util/captures.h"
 #include "util/clock.h"
 
 /* How often to look. */
@@ -88,7 +88,7 @@ static bool close_between_captures(uint64_t until)
 		set_closed(true);
 		if (!await_inside(until))
 			return false;
-		if (!capture_is_running())
+		if (!captures_any())
 			return true;
 		set_closed(false);
 		if (!await_look(until))

@@ -8,9 +8,9 @@
 #include "preload/monitor.h"
 #include "preload/own.h"
 #include "preload/primary.h"
-#include "preload/running.h"
 #include "preload/settings.h"
 #include "preload/wait.h"
+#include "util/captures.h"
 
 static bool is_left(size_t size)
 {

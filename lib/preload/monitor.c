@@ -13,8 +13,8 @@
 #include "preload/file.h"
 #include "preload/monitor.h"
 #include "preload/primary.h"
-#include "preload/running.h"
 #include "preload/settings.h"
+#include "util/captures.h"
 #include "util/clock.h"
 
 /*
@@ -285,7 +285,7 @@ void monitor_copied(drv_deviceptr to, drv_deviceptr from, size_t size)
 	uint64_t time;
 
 	monitor_submitted();
-	if (!size || capture_is_running() || !begin_record(&time))
+	if (!size || captures_any() || !begin_record(&time))
 		return;
 	source = find_block_at(from, &device);
 	target = source ? find_block_at(to, &of_target) : NULL;

@@ -5,8 +5,8 @@
 #include "preload/library.h"
 #include "preload/own.h"
 #include "preload/primary.h"
-#include "preload/running.h"
 #include "preload/wait.h"
+#include "util/captures.h"
 
 /* By device; NULL: not needed yet. */
 static drv_stream _Atomic streams[DEVICES_KNOWN];
@@ -67,9 +67,9 @@ drv_result free_without_stream(const struct vpmm_allocation *block)
 {
 	drv_result result;
 
-	if (!capture_hold_off())
+	if (!captures_hold_off())
 		return free_beside_capture(block);
 	result = free_on(block->base, VPMM_STREAM_ANY);
-	capture_let_begin();
+	captures_let();
 	return result;
 }

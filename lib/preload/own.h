@@ -33,7 +33,7 @@ void own_forget(int device);
  * Does not wait, unless a capture is running: that the record of such an event would invalidate, whenever it began, so
  * the host waits for the device instead.
  *
- * Context: any thread; capture_hold_off() is not in effect on it.
+ * Context: any thread; captures_hold_off() is not in effect on it.
  * Return: what cuMemFree() answers: CUDA_ERROR_INVALID_VALUE if it was freed before, CUDA_ERROR_OUT_OF_MEMORY if the
  * driver has no memory for an event or for a wait, or an error of earlier work.
  */

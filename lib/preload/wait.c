@@ -6,8 +6,8 @@
  */
 #include "preload/driver.h"
 #include "preload/primary.h"
-#include "preload/running.h"
 #include "preload/wait.h"
+#include "util/captures.h"
 
 /* Of a context's flags. */
 enum {
@@ -36,10 +36,10 @@ static drv_result wait_by_event(bool *captured)
 		result = FORWARD(cuEventCreate, &event, event_flags());
 	if (result)
 		return result;
-	*captured = !capture_hold_off();
+	*captured = !captures_hold_off();
 	if (!*captured) {
 		result = FORWARD(cuCtxRecordEvent, context, event);
-		capture_let_begin();
+		captures_let();
 		if (!result)
 			result = RELAXED(cuEventSynchronize, event);
 	}
@@ -70,7 +70,7 @@ drv_result wait_for_device(int device, bool *captured)
 {
 	drv_result result;
 
-	*captured = capture_is_running();
+	*captured = captures_any();
 	if (*captured)
 		return DRV_SUCCESS;
 	result = primary_push(device);

@@ -3,12 +3,12 @@
 #include <errno.h>
 
 #include "torch/alloc.h"
-#include "torch/begun.h"
 #include "torch/device.h"
 #include "torch/graphs.h"
 #include "torch/kept.h"
 #include "torch/raise.h"
 #include "torch/torch.h"
+#include "util/captures.h"
 
 static int (*_Atomic pressure)(int device, size_t size);
 
@@ -84,7 +84,7 @@ void *vpmm_torch_alloc(ssize_t size, int ordinal, struct CUstream_st *stream)
 		return NULL;
 	}
 	kept_retry();
-	if (begun_any())
+	if (captures_any())
 		graphs_note(ordinal, stream);
 	err = allocate_retrying(&ptr, (size_t)size, ordinal, stream);
 	if (!err) {
@@ -122,7 +122,7 @@ void vpmm_torch_free(void *ptr, size_t size, int ordinal, struct CUstream_st *st
 
 	if (!ptr)
 		return;
-	if (begun_any())
+	if (captures_any())
 		note(ordinal, stream);
 	if (!kept_free(ptr, stream) || !device)
 		return;
@@ -205,7 +205,7 @@ void vpmm_torch_record_stream(void *ptr, struct CUstream_st *stream)
 
 	if (!ptr)
 		return;
-	if (begun_any() && !vpmm_lookup(ptr, &block))
+	if (captures_any() && !vpmm_lookup(ptr, &block))
 		note(block.device, stream);
 	kept_use(ptr, stream);
 }

@@ -6,15 +6,15 @@
 
 #include "torch/alloc.h"
 #include "torch/arena.h"
-#include "torch/begun.h"
 #include "torch/books.h"
-#include "vpmm/torch_class.h"
 #include "torch/device.h"
 #include "torch/kept.h"
 #include "torch/ordinary.h"
 #include "torch/pools.h"
 #include "torch/share.h"
 #include "torch/torch.h"
+#include "util/captures.h"
+#include "vpmm/torch_class.h"
 
 /* A free that would make the block a graph's. */
 struct late {
@@ -50,7 +50,7 @@ static void late_free(void)
 {
 	struct late *it, *next;
 
-	if (!has_late || begun_any())
+	if (!has_late || captures_any())
 		return;
 	pthread_mutex_lock(&lock);
 	it = late;
@@ -88,7 +88,7 @@ static bool stream_is_captured(int ordinal, struct CUstream_st *stream)
 	bool entered;
 	int err;
 
-	if (!begun_any() || !device_enter(ordinal, &entered))
+	if (!captures_any() || !device_enter(ordinal, &entered))
 		return false;
 	err = vpmm_capture_id(NULL, stream, &id);
 	device_leave(entered);
@@ -203,7 +203,7 @@ static int class_release(void *ptr, struct torch_piece *block)
 		.addr = (uintptr_t)ptr, .size = entry.size, .requested = entry.requested, .stream = entry.stream,
 		.device = entry.device, .grows = 1, .large = arena_is_large(entry.size),
 	};
-	if (stream_is_captured(entry.device, entry.stream) || (entry.captured && begun_any()))
+	if (stream_is_captured(entry.device, entry.stream) || (entry.captured && captures_any()))
 		late_add(ptr, entry.captured ? VPMM_STREAM_ANY : entry.stream);
 	else
 		kept_free(ptr, entry.captured ? VPMM_STREAM_ANY : entry.stream);
@@ -270,7 +270,7 @@ static int has_pending(int ordinal)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
 
-	return !begun_any() && !vpmm_torch_stats(ordinal, &stats) && stats.free > stats.stuck;
+	return !captures_any() && !vpmm_torch_stats(ordinal, &stats) && stats.free > stats.stuck;
 }
 
 static int class_trim(int ordinal, struct torch_id id)

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "torch/begun.h"
 #include "torch/device.h"
 #include "torch/graphs.h"
 #include "torch/kept.h"
+#include "util/captures.h"
 
 struct capture {
 	struct capture *next;
@@ -72,7 +72,7 @@ void vpmm_torch_begin(int device, struct torch_pool_id id, void *filter)
 
 	(void)filter;
 	/* What is held off meanwhile may need the lock. */
-	begun_add();
+	captures_begin();
 	pthread_mutex_lock(&lock);
 	pool = take_pool(device, id);
 	if (pool) {
@@ -84,7 +84,7 @@ void vpmm_torch_begin(int device, struct torch_pool_id id, void *filter)
 	}
 	pthread_mutex_unlock(&lock);
 	if (!pool)
-		begun_sub(1);
+		captures_end(1);
 }
 
 /* Takes back one begin without an end. */
@@ -94,7 +94,7 @@ static void end_one(struct pool *pool)
 
 	if (pool->open) {
 		pool->open--;
-		begun_sub(1);
+		captures_end(1);
 	}
 	for (capture = pool->open ? NULL : pool->captures; capture; capture = capture->next)
 		capture->open = false;
@@ -214,7 +214,7 @@ static bool release_uses(struct pool **place, unsigned int uses)
 	if (pool->uses)
 		return false;
 	*place = pool->next;
-	begun_sub(pool->open);
+	captures_end(pool->open);
 	append_captures(&due, pool->captures);
 	is_due = due;
 	free(pool);
@@ -354,7 +354,7 @@ static void close_failed(void)
 		for (capture = pool->captures; capture; capture = capture->next)
 			capture->open = false;
 		open = pool->open;
-		begun_sub(open);
+		captures_end(open);
 		pool->open = 0;
 		if (!release_uses(place, open))
 			place = &pool->next;
@@ -372,7 +372,7 @@ static struct capture *retire_captures(struct capture *captures, int device)
 	int err;
 
 	/* PyTorch does not tell where a graph was launched. */
-	if (!device_wait(device) || !begun_hold_off())
+	if (!device_wait(device) || !captures_hold_off())
 		return captures;
 	for (; captures; captures = next) {
 		next = captures->next;
@@ -385,7 +385,7 @@ static struct capture *retire_captures(struct capture *captures, int device)
 		}
 		free(captures);
 	}
-	begun_let();
+	captures_let();
 	return left;
 }
 
@@ -397,9 +397,9 @@ bool graphs_retry(void)
 
 	if (kept_in_child())
 		return false;
-	if (begun_any())
+	if (captures_any())
 		close_failed();
-	if (!is_due || begun_any())
+	if (!is_due || captures_any())
 		return false;
 	pthread_mutex_lock(&lock);
 	captures = due;

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "torch/begun.h"
 #include "torch/kept.h"
+#include "util/captures.h"
 #include "vpmm.h"
 
 struct kept {
@@ -79,10 +79,10 @@ static int free_behind_all(void *ptr)
 {
 	int err;
 
-	if (!begun_hold_off())
+	if (!captures_hold_off())
 		return -EBUSY;
 	err = vpmm_free(NULL, ptr, VPMM_STREAM_ANY);
-	begun_let();
+	captures_let();
 	return err;
 }
 

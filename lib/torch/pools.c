@@ -7,11 +7,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "torch/begun.h"
 #include "torch/books.h"
 #include "torch/kept.h"
 #include "torch/pool.h"
 #include "torch/pools.h"
+#include "util/captures.h"
 #include "vpmm.h"
 
 /* A part that is freed, but in use. */
@@ -78,14 +78,14 @@ struct torch_pool *pools_begin(int device, struct torch_id id, int captures)
 	struct torch_pool *pool;
 
 	if (captures)
-		begun_add();
+		captures_begin();
 	pthread_mutex_lock(&lock);
 	pool = pool_join(device, id, NULL);
 	if (pool)
 		pool->begun++;
 	pthread_mutex_unlock(&lock);
 	if (!pool && captures)
-		begun_sub(1);
+		captures_end(1);
 	return pool;
 }
 
@@ -98,7 +98,7 @@ void pools_end(int device, struct torch_id id, int captures)
 		pool->begun--;
 	pools_unlock();
 	if (captures)
-		begun_sub(1);
+		captures_end(1);
 }
 
 int pools_join(int device, struct torch_id id, const struct torch_source *source)
@@ -249,7 +249,7 @@ static void poll_waiting(void)
 	struct waiting **at = &waiting, *it;
 	size_t i;
 
-	while (*at && !begun_any()) {
+	while (*at && !captures_any()) {
 		it = *at;
 		if (!has_passed(it)) {
 			at = &it->next;
@@ -483,7 +483,7 @@ bool pools_trim(int device, struct torch_id id)
 
 	pthread_mutex_lock(&lock);
 	poll_waiting();
-	for (pool = next_unused(pools, device, id); pool && !begun_any(); pool = next_unused(next, device, id)) {
+	for (pool = next_unused(pools, device, id); pool && !captures_any(); pool = next_unused(next, device, id)) {
 		/* So that it stays while the lock is not held. */
 		pool->busy++;
 		while ((addr = take_idle(pool))) {

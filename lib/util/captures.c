@@ -3,39 +3,39 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "torch/begun.h"
+#include "util/captures.h"
 
 static atomic_uint count;
 /* Held by those that hold captures off, and for an instant by one that is about to begin: it comes first. */
 static pthread_rwlock_t beginning = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
-bool begun_any(void)
+bool captures_any(void)
 {
 	return atomic_load_explicit(&count, memory_order_relaxed);
 }
 
-void begun_add(void)
+void captures_begin(void)
 {
 	pthread_rwlock_wrlock(&beginning);
 	count++;
 	pthread_rwlock_unlock(&beginning);
 }
 
-void begun_sub(unsigned int n)
+void captures_end(unsigned int ended)
 {
-	count -= n;
+	count -= ended;
 }
 
-bool begun_hold_off(void)
+bool captures_hold_off(void)
 {
 	pthread_rwlock_rdlock(&beginning);
-	if (!begun_any())
+	if (!captures_any())
 		return true;
 	pthread_rwlock_unlock(&beginning);
 	return false;
 }
 
-void begun_let(void)
+void captures_let(void)
 {
 	pthread_rwlock_unlock(&beginning);
 }
