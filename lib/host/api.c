@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The exported calls of vpmm-host.h. */
 #include <errno.h>
+#include <inttypes.h>
 
 #include "host/backend.h"
+#include "host/clock.h"
 #include "host/device.h"
 #include "host/graphs.h"
 #include "host/streams.h"
@@ -113,21 +115,76 @@ int vpmm_host_stream_submit_for(struct CUstream_st *stream, enum vpmm_host_engin
 
 uint64_t vpmm_host_time(void)
 {
-	return host_time();
+	uint64_t time;
+
+	lock_acquire(&host_streams_lock);
+	time = host_clock_now();
+	lock_release(&host_streams_lock);
+	return time;
+}
+
+REQUIRES(host_streams_lock)
+static int pass_time(uint64_t ns)
+{
+	uint64_t target = host_clock_now() + ns;
+	int ret = host_clock_room(ns);
+
+	if (ret)
+		return ret;
+	while (host_queue_step(target))
+		;
+	host_clock_reach(target);
+	return 0;
 }
 
 int vpmm_host_time_pass(uint64_t ns)
 {
-	int cancel = cancel_hold(), ret = host_time_pass(ns);
+	int cancel = cancel_hold(), ret = host_queue_not_in_work("let time pass");
 
+	if (!ret) {
+		lock_acquire(&host_streams_lock);
+		ret = pass_time(ns);
+		lock_release(&host_streams_lock);
+	}
 	cancel_release(cancel);
 	return named("vpmm_host_time_pass", ret);
 }
 
+/* Nothing completes by the clock any more: what is left has to be told. */
+REQUIRES(host_streams_lock)
+static int refuse_untimed(struct CUstream_st *stream)
+{
+	return error_set(-EBUSY, "stream %" PRIu64 " has work that is pending until a call completes it; "
+			 "pieces: %" PRIu64, stream->id, stream->submitted - stream->completed);
+}
+
+REQUIRES(host_streams_lock)
+static int finish_time(void)
+{
+	struct CUstream_st *stream;
+
+	do {
+		while (host_queue_step(UINT64_MAX))
+			;
+		stream = host_queue_busy(HOST_ANY_DEVICE);
+		stream = stream ? host_queue_holder(stream) : NULL;
+		if (stream && stream->running)
+			host_queue_wait_for_work();
+		else if (stream && stream->head->kind == ITEM_WORK)
+			return refuse_untimed(stream);
+	} while (stream);
+	return 0;
+}
+
 int vpmm_host_time_finish(void)
 {
-	int cancel = cancel_hold(), ret = host_time_finish();
+	int cancel = cancel_hold(), ret = host_queue_not_in_work("let time pass");
 
+	if (!ret) {
+		lock_acquire(&host_streams_lock);
+		ret = finish_time();
+		lock_release(&host_streams_lock);
+	}
 	cancel_release(cancel);
 	return named("vpmm_host_time_finish", ret);
 }

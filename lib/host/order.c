@@ -117,17 +117,6 @@ static bool shares_bytes_with_work(struct host_backend *host, const struct host_
 	return found;
 }
 
-static void check_pending(struct host_backend *host, const struct host_access *access, uint64_t id, GArray *found)
-{
-	for (guint i = 0; i < found->len; i++) {
-		const struct host_pending *pending = &g_array_index(found, struct host_pending, i);
-
-		if (conflicts(host, access, pending))
-			report(host, access, pending, id);
-	}
-	g_array_free(found, TRUE);
-}
-
 void host_order_check(struct host_backend *host, const struct host_access *access, uint64_t id)
 {
 	GArray *found;
@@ -137,27 +126,29 @@ void host_order_check(struct host_backend *host, const struct host_access *acces
 	lock_acquire(&host_streams_lock);
 	found = host_queue_unordered(find_stream_by_id(id));
 	lock_release(&host_streams_lock);
+	for (guint i = 0; found && i < found->len; i++) {
+		const struct host_pending *pending = &g_array_index(found, struct host_pending, i);
+
+		if (conflicts(host, access, pending))
+			report(host, access, pending, id);
+	}
 	if (found)
-		check_pending(host, access, id, found);
+		g_array_free(found, TRUE);
 }
 
 void host_order_check_handle(struct host_backend *host, const struct host_access *access, struct CUstream_st *handle)
 {
 	struct CUstream_st *stream;
-	GArray *found = NULL;
-	uint64_t id = 0;
+	uint64_t id;
 
 	if (!shares_bytes_with_work(host, access))
 		return;
 	lock_acquire(&host_streams_lock);
 	stream = host_stream_resolve(host_device_ordinal(host->dev), handle);
-	if (stream) {
-		id = stream->id;
-		found = host_queue_unordered(stream);
-	}
+	id = stream ? stream->id : 0;
 	lock_release(&host_streams_lock);
-	if (found)
-		check_pending(host, access, id, found);
+	if (stream)
+		host_order_check(host, access, id);
 }
 
 int host_order_check_unmap(struct host_backend *host, uint64_t va, size_t size)

@@ -32,22 +32,6 @@ static int wait_for_host_stream(int device, struct CUstream_st *stream)
 	return ret;
 }
 
-static int gate_all(int device, struct CUstream_st *const *streams, size_t count, struct backend_gate **gate)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < count && !ret; i++)
-		ret = wait_for_host_stream(device, streams[i]);
-	if (ret)
-		return ret;
-	/* What another thread has submitted since may be running; what it submits from now on does not begin. */
-	lock_acquire(&host_streams_lock);
-	host_queue_hold();
-	lock_release(&host_streams_lock);
-	*gate = g_new0(struct backend_gate, 1);
-	return 0;
-}
-
 void host_shared_gate_open(struct backend *be, struct backend_gate *gate)
 {
 	(void)be;
@@ -70,64 +54,27 @@ static int make_shared_file(size_t size, int *fd)
 	return -ENOMEM;
 }
 
-static int create_memory(struct host_space *space, size_t size, uint64_t *handle)
-{
-	struct backend_export made = { .type = BACKEND_HANDLES_FD };
-	int ret;
-
-	if (!size || size % HOST_GRANULARITY)
-		return error_set(-EINVAL, "host_create: %zu bytes are not a multiple of the granularity of %zu bytes",
-				 size, HOST_GRANULARITY);
-	ret = make_shared_file(size, &made.fd);
-	if (ret)
-		return ret;
-	/* To the space it is as another process's memory: none of the device. */
-	ret = host_space_import(space, &made, size, handle);
-	close(made.fd);
-	return ret;
-}
-
 static void *at_address(uint64_t va)
 {
 	return (void *)(uintptr_t)va;
 }
 
-static int make_host_room(size_t size, uint64_t *at)
-{
-	uint64_t base, start, end;
-	void *range;
-
-	range = mmap(NULL, size + HOST_GRANULARITY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (range == MAP_FAILED)
-		return error_set(-ENOMEM, "address space: mmap of %zu bytes for a shared range: %s", size,
-				 g_strerror(errno));
-	base = (uintptr_t)range;
-	start = (base + HOST_GRANULARITY - 1) & ~((uint64_t)HOST_GRANULARITY - 1);
-	end = base + size + HOST_GRANULARITY;
-	/* What the kernel does not take back of the rest is address space alone. */
-	if (start > base)
-		munmap(range, start - base);
-	munmap(at_address(start + size), end - start - size);
-	*at = start;
-	return 0;
-}
-
-
-/* With an old size of 0 the kernel maps shared memory once more. */
-static int show(uint64_t at, uint64_t from, size_t size)
-{
-	if (mremap(at_address(from), 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, at_address(at)) == MAP_FAILED)
-		return error_set(-ENOMEM, "mappings: the kernel refused mremap of %zu bytes to %#" PRIx64
-				 ": %s", size, at, g_strerror(errno));
-	madvise(at_address(at), size, MADV_DONTFORK);
-	return 0;
-}
-
 int host_shared_create(struct backend *be, size_t size, uint64_t *handle)
 {
+	struct backend_export made = { .type = BACKEND_HANDLES_FD };
 	int ret = host_check_there(be, "host_create");
 
-	return ret ? ret : create_memory(host_backend(be)->space, size, handle);
+	if (!ret && (!size || size % HOST_GRANULARITY))
+		ret = error_set(-EINVAL, "host_create: %zu bytes are not a multiple of the granularity of %zu bytes",
+				size, HOST_GRANULARITY);
+	if (!ret)
+		ret = make_shared_file(size, &made.fd);
+	if (ret)
+		return ret;
+	/* To the space it is as another process's memory: none of the device. */
+	ret = host_space_import(host_backend(be)->space, &made, size, handle);
+	close(made.fd);
+	return ret;
 }
 
 int host_shared_protect(struct backend *be, uint64_t va, size_t size)
@@ -143,7 +90,7 @@ int host_shared_room(struct backend *be, uint64_t va, size_t size, uint64_t *at)
 	int ret = host_check_there(be, "room");
 
 	(void)va;
-	return ret ? ret : make_host_room(size, at);
+	return ret ? ret : host_space_find(size, HOST_GRANULARITY, at);
 }
 
 void host_shared_room_end(struct backend *be, uint64_t va, size_t size, uint64_t at)
@@ -153,11 +100,18 @@ void host_shared_room_end(struct backend *be, uint64_t va, size_t size, uint64_t
 	munmap(at_address(at), size);
 }
 
+/* With an old size of 0 the kernel maps shared memory once more. */
 int host_shared_show(struct backend *be, uint64_t at, uint64_t from, size_t size)
 {
 	int ret = host_check_there(be, "show");
 
-	return ret ? ret : show(at, from, size);
+	if (ret)
+		return ret;
+	if (mremap(at_address(from), 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, at_address(at)) == MAP_FAILED)
+		return error_set(-ENOMEM, "mappings: the kernel refused mremap of %zu bytes to %#" PRIx64
+				 ": %s", size, at, g_strerror(errno));
+	madvise(at_address(at), size, MADV_DONTFORK);
+	return 0;
 }
 
 int host_shared_stream(struct backend *be, struct CUstream_st **stream)
@@ -180,5 +134,14 @@ int host_shared_gate(struct backend *be, struct CUstream_st *const *streams, siz
 {
 	int ret = host_check_there(be, "gate");
 
-	return ret ? ret : gate_all(host_device_ordinal(host_backend(be)->dev), streams, count, gate);
+	for (size_t i = 0; i < count && !ret; i++)
+		ret = wait_for_host_stream(host_device_ordinal(host_backend(be)->dev), streams[i]);
+	if (ret)
+		return ret;
+	/* What another thread has submitted since may be running; what it submits from now on does not begin. */
+	lock_acquire(&host_streams_lock);
+	host_queue_hold();
+	lock_release(&host_streams_lock);
+	*gate = g_new0(struct backend_gate, 1);
+	return 0;
 }

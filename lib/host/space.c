@@ -100,16 +100,12 @@ static void enter_reservation(struct host_space *space, uint64_t va, size_t size
 	reservation_count++;
 }
 
-int host_space_reserve(struct host_space *space, size_t size, size_t align, uint64_t *va)
+int host_space_find(size_t size, size_t align, uint64_t *va)
 {
 	uint64_t base, start;
 	size_t total, below, above;
 	void *range;
 
-	if (!size || size % HOST_GRANULARITY || !align || align & (align - 1))
-		return error_set(-EINVAL, "reserve: %zu bytes must be a multiple of the granularity of %zu bytes, and"
-				 " the alignment of %zu a power of two", size, HOST_GRANULARITY, align);
-	align = MAX(align, HOST_GRANULARITY);
 	if (__builtin_add_overflow(size, align, &total))
 		return error_set(-ENOMEM, "address space: %zu bytes aligned to %zu are more than there is", size,
 				 align);
@@ -130,9 +126,21 @@ int host_space_reserve(struct host_space *space, size_t size, size_t align, uint
 		munmap(range, below + size);
 		return kernel_refused("munmap", below, base);
 	}
-	enter_reservation(space, start, size);
 	*va = start;
 	return 0;
+}
+
+int host_space_reserve(struct host_space *space, size_t size, size_t align, uint64_t *va)
+{
+	int ret;
+
+	if (!size || size % HOST_GRANULARITY || !align || align & (align - 1))
+		return error_set(-EINVAL, "reserve: %zu bytes must be a multiple of the granularity of %zu bytes, and"
+				 " the alignment of %zu a power of two", size, HOST_GRANULARITY, align);
+	ret = host_space_find(size, MAX(align, HOST_GRANULARITY), va);
+	if (!ret)
+		enter_reservation(space, *va, size);
+	return ret;
 }
 
 /* Without MAP_FIXED, which would replace what is there. */

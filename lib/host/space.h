@@ -38,6 +38,16 @@ uint64_t host_space_destroy(struct host_space *space);
  */
 void host_space_count(uint64_t *reservations, uint64_t *handles, uint64_t *mappings);
 
+/**
+ * host_space_find() - map addresses that nothing else has, without access
+ * @size: bytes, a multiple of the granularity
+ * @align: the same, and a power of two
+ * @va: receives the address
+ *
+ * Return: 0, or -ENOMEM.
+ */
+int host_space_find(size_t size, size_t align, uint64_t *va);
+
 int host_space_reserve(struct host_space *space, size_t size, size_t align, uint64_t *va);
 int host_space_reserve_at(struct host_space *space, uint64_t va, size_t size);
 int host_space_unreserve(struct host_space *space, uint64_t va, size_t size);

@@ -263,29 +263,6 @@ int host_event_time(struct backend_event *event, uint64_t *ns);
 int host_event_elapsed(struct backend_event *start, struct backend_event *end, int64_t *ns);
 
 /**
- * host_time() - the time on the virtual clock
- *
- * Return: nanoseconds from 0.
- */
-uint64_t host_time(void);
-
-/**
- * host_time_pass() - move the clock, and complete the timed work that completes meanwhile
- * @ns: by how much
- *
- * Return: 0, -EINVAL if the clock cannot count so far, or -EBUSY if called by a piece of work.
- */
-int host_time_pass(uint64_t ns);
-
-/**
- * host_time_finish() - move the clock until the streams of all devices are done
- *
- * Return: 0, or -EBUSY if called by a piece of work, or if work is pending that is not timed; all timed work that does
- * not wait for such work has completed then.
- */
-int host_time_finish(void);
-
-/**
  * host_event_count() - how many events exist in the process
  *
  * Return: the number.

@@ -4,37 +4,6 @@
  * a debug build (configure --enable-debug) each knows its owner, and the functions below abort the program if a lock is
  * not held that should be, or is acquired out of order.
  *
- * Lock order: a thread that holds a lock acquires only those below it, and of those in one line only one.
- *
- *	defaults.lock		api/pool.c: the default pools, while one is created
- *	recorders.lock		trace/recorder.c: the files of VPMM_TRACE
- *	control_lock		api/control.c: which pools vpmm-pause can have
- *	top_lock		api/top.c: which pools are published for vpmm-top
- *	plans_lock		calls/plan-file.c: which pool has which file of VPMM_PLAN
- *	pool.making		calls/arena.c: the arenas of a pool, while one is made, or all of them are changed
- *	core.lock		all of a pool but its caches and what never changes
- *	account.lock		the peaks of what is live; held, it allows for the locks of several caches
- *	cache.lock		what one stream keeps
- *	tags.lock		calls/tags.c: what a pool has under which tag
- *	tag_lock		util/tag.c: the names of tags
- *	store.lock		core/store.c: host memory for contents
- *	watching.lock		shared/: who is told of regions of a pool and of its arenas
- *	mover.lock		shared/: who moves pages of a pool's ranges; not acquired with core.lock held
- *	shared_lock		shared/: all ranges and the state of their pages, never held across a driver call
- *	fault.lock		the backend that fails on demand
- *	drv_lock		cuda: the driver, while it is loaded
- *	cuda.lock		cuda: events to be used again
- *	frees.lock		cuda: the latest free of each stream
- *	open_lock		host: which backends are open
- *	small.lock		host: the stream-ordered allocator of a device
- *	space.lock		host: the address space of a device
- *	host_streams_lock	host: all streams
- *	host_devices_lock	host: all devices
- *	samples_lock		trace/sampler.c: the stacks of all pools, and what they hold
- *	frames_lock		trace/frames-table.c, frames-native.c: the calls and steps of all stacks
- *	recorder.lock		trace/recorder.c: what the writer of a trace is asked for
- *	addresses.lock		util/address-index.c: which pool has which addresses
- *
  * With clang, -Wthread-safety checks the macros below at compile time: which lock a function needs, acquires or
  * releases, and which lock guards a global variable. For members of structures its C front end has no such attribute,
  * so a comment says it.
@@ -66,36 +35,39 @@
 /* For a function that clang cannot analyse. */
 #define NO_LOCK_ANALYSIS LOCK_ATTRIBUTE(no_thread_safety_analysis)
 
-/* The lock order, outermost first, and what a message calls each. */
+/*
+ * The lock order: a thread that holds a lock acquires only those below it, and of those in one line only one. Each has
+ * the name that a message calls it.
+ */
 #define LOCK_ORDER(X) \
-	X(LOCK_DEFAULTS, "defaults.lock") \
-	X(LOCK_RECORDERS, "recorders.lock") \
-	X(LOCK_CONTROL, "control_lock") \
-	X(LOCK_TOP, "top_lock") \
-	X(LOCK_PLANS, "plans_lock") \
-	X(LOCK_ARENAS, "pool.making") \
-	X(LOCK_CORE, "core.lock") \
-	X(LOCK_ACCOUNT, "account.lock") \
-	X(LOCK_CACHE, "cache.lock") \
-	X(LOCK_TAGS, "tags.lock") \
-	X(LOCK_TAG_NAMES, "tag_lock") \
-	X(LOCK_STORE, "store.lock") \
-	X(LOCK_WATCHING, "watching.lock") \
-	X(LOCK_MOVER, "mover.lock") \
-	X(LOCK_SHARED, "shared_lock") \
-	X(LOCK_FAULT, "fault.lock") \
-	X(LOCK_DRIVER, "drv_lock") \
-	X(LOCK_CUDA, "cuda.lock") \
-	X(LOCK_CUDA_FREES, "frees.lock") \
-	X(LOCK_HOST_OPENS, "open_lock") \
-	X(LOCK_HOST_SMALL, "small.lock") \
-	X(LOCK_HOST_SPACE, "space.lock") \
-	X(LOCK_HOST_STREAMS, "host_streams_lock") \
-	X(LOCK_HOST_DEVICES, "host_devices_lock") \
-	X(LOCK_SAMPLES, "samples_lock") \
-	X(LOCK_FRAMES, "frames_lock") \
-	X(LOCK_RECORDER, "recorder.lock") \
-	X(LOCK_ADDRESSES, "addresses.lock")
+	X(LOCK_DEFAULTS, "defaults.lock") /* api/pool.c: the default pools, while one is created */ \
+	X(LOCK_RECORDERS, "recorders.lock") /* trace/recorder.c: the files of VPMM_TRACE */ \
+	X(LOCK_CONTROL, "control_lock") /* api/control.c: which pools vpmm-pause can have */ \
+	X(LOCK_TOP, "top_lock") /* api/top.c: which pools are published for vpmm-top */ \
+	X(LOCK_PLANS, "plans_lock") /* calls/plan-file.c: which pool has which file of VPMM_PLAN */ \
+	X(LOCK_ARENAS, "pool.making") /* calls/arena.c: the arenas of a pool, while one is made, or all are changed */ \
+	X(LOCK_CORE, "core.lock") /* all of a pool but its caches and what never changes */ \
+	X(LOCK_ACCOUNT, "account.lock") /* the peaks of what is live; held, it allows for the locks of several caches */ \
+	X(LOCK_CACHE, "cache.lock") /* what one stream keeps */ \
+	X(LOCK_TAGS, "tags.lock") /* calls/tags.c: what a pool has under which tag */ \
+	X(LOCK_TAG_NAMES, "tag_lock") /* util/tag.c: the names of tags */ \
+	X(LOCK_STORE, "store.lock") /* core/store.c: host memory for contents */ \
+	X(LOCK_WATCHING, "watching.lock") /* shared/: who is told of regions of a pool and of its arenas */ \
+	X(LOCK_MOVER, "mover.lock") /* shared/: who moves pages of a pool's ranges; not acquired with core.lock held */ \
+	X(LOCK_SHARED, "shared_lock") /* shared/: all ranges and the state of their pages, never held across a driver call */ \
+	X(LOCK_FAULT, "fault.lock") /* the backend that fails on demand */ \
+	X(LOCK_DRIVER, "drv_lock") /* cuda: the driver, while it is loaded */ \
+	X(LOCK_CUDA, "cuda.lock") /* cuda: events to be used again */ \
+	X(LOCK_CUDA_FREES, "frees.lock") /* cuda: the latest free of each stream */ \
+	X(LOCK_HOST_OPENS, "open_lock") /* host: which backends are open */ \
+	X(LOCK_HOST_SMALL, "small.lock") /* host: the stream-ordered allocator of a device */ \
+	X(LOCK_HOST_SPACE, "space.lock") /* host: the address space of a device */ \
+	X(LOCK_HOST_STREAMS, "host_streams_lock") /* host: all streams */ \
+	X(LOCK_HOST_DEVICES, "host_devices_lock") /* host: all devices */ \
+	X(LOCK_SAMPLES, "samples_lock") /* trace/sampler.c: the stacks of all pools, and what they hold */ \
+	X(LOCK_FRAMES, "frames_lock") /* trace/frames-table.c, frames-native.c: the calls and steps of all stacks */ \
+	X(LOCK_RECORDER, "recorder.lock") /* trace/recorder.c: what the writer of a trace is asked for */ \
+	X(LOCK_ADDRESSES, "addresses.lock") /* util/address-index.c: which pool has which addresses */
 
 enum lock_rank {
 #define X(rank, name) rank,
