@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# run.sh ENGINE SOURCES OF THE LIBRARY: builds the fuzz targets for libfuzzer or afl in ./fuzz, and runs each for
-# FUZZ_TIME seconds in FUZZ_JOBS processes; or, for coverage, says what lines of the library the bytes at hand reach.
+# run.sh ENGINE SOURCES: builds the fuzz targets for libfuzzer or afl in ./fuzz, of the library, of what tests share and
+# of the tools that they need, and runs each for FUZZ_TIME seconds in FUZZ_JOBS processes; or, for coverage, says what
+# lines of the library the bytes at hand reach.
 #
 # make calls it, and says where everything is. The library is compiled once more for each engine, as sanitizers and the
 # counting of coverage go into every file. What has been found of interest stays in ./fuzz for the next run, and each
@@ -40,7 +41,7 @@ use_engine()
 		;;
 	esac
 	out=fuzz/$engine
-	mkdir -p "$out/lib"
+	mkdir -p "$out/lib" "$out/tests" "$out/tools"
 }
 
 # compile OBJECT SOURCE, link PROGRAM OBJECTS
@@ -89,38 +90,30 @@ build()
 		return
 	fi
 	echo "building in $out/"
-	rm -f "$out/made" "$out"/lib/*.o
+	rm -f "$out/made" "$out"/*.o "$out"/*/*.o
 	for source; do
 		case $source in
-		*.c) to_compile "lib/$(echo "${source%.c}" | tr / -)" "$top_srcdir/$source" ;;
+		tests/fuzz/*) ;;
+		*.c) to_compile "${source%%/*}/$(echo "${source%.c}" | tr / -)" "$top_srcdir/$source" ;;
 		esac
 	done >"$out/list"
-	{
-		for name in support/fixture support/fault model/model model/model-check model/model-fail model/model-peers \
-			model/model-pool model/model-realloc model/model-share model/model-use model/model-work; do
-			to_compile "$(basename "$name")" "$tests/$name.c"
-		done
-		for name in trace trace-csv trace-record trace-tags fail input; do
-			to_compile "$name" "$top_srcdir/tools/$name.c"
-		done
-		for name in start $main fuzz-plan fuzz-pool fuzz-settings fuzz-tag fuzz-trace pool-calls pool-graphs pool-share; do
-			to_compile "$name" "$tests/fuzz/$name.c"
-		done
-	} >>"$out/list"
+	for source in "$tests"/fuzz/*.c; do
+		name=$(basename "$source" .c)
+		[ "$name" = replay ] || to_compile "$name" "$source"
+	done >>"$out/list"
+	[ -z "$main" ] || to_compile "$main" "$tests/fuzz/$main.c" >>"$out/list"
 	compile_all "$out/list"
 	common=$out/start.o
 	[ -z "$main" ] || common="$common $out/$main.o"
-	# shellcheck disable=SC2086
-	link "$out/fuzz-plan" "$out/fuzz-plan.o" $common "$out/fixture.o" "$out/fault.o" "$out"/lib/*.o
-	# shellcheck disable=SC2086
-	link "$out/fuzz-pool" "$out/fuzz-pool.o" "$out"/pool-*.o $common "$out"/model*.o "$out/fixture.o" "$out/fault.o" "$out"/lib/*.o
-	# shellcheck disable=SC2086
-	link "$out/fuzz-settings" "$out/fuzz-settings.o" $common "$out/fixture.o" "$out/fault.o" "$out"/lib/*.o
-	# shellcheck disable=SC2086
-	link "$out/fuzz-tag" "$out/fuzz-tag.o" $common "$out/fixture.o" "$out/fault.o" "$out"/lib/*.o
-	# shellcheck disable=SC2086
-	link "$out/fuzz-trace" "$out/fuzz-trace.o" $common "$out/trace.o" "$out/trace-csv.o" "$out/trace-record.o" "$out/trace-tags.o" \
-		"$out/fail.o" "$out/input.o"
+	for name in plan pool settings tag trace; do
+		objects=$(echo "$out"/lib/*.o "$out"/tests/*.o)
+		case $name in
+		pool) objects="$objects $(echo "$out"/pool-*.o)" ;;
+		trace) objects=$(echo "$out"/tools/*.o) ;;
+		esac
+		# shellcheck disable=SC2086
+		link "$out/fuzz-$name" "$out/fuzz-$name.o" $common $objects
+	done
 	printf '%s\n' "$made" >"$out/made"
 }
 
