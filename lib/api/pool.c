@@ -202,6 +202,12 @@ static void take_down_and_close(struct vpmm_pool *pool, enum pool_end end)
 	be->ops->close(be);
 }
 
+/* Of a pool that is gone. */
+static const struct api_here nowhere;
+
+/* Of struct api_here: all there ever were, as a thread may come back to one after any time. Under api_defaults.lock. */
+static GSList *places;
+
 static bool is_default(const struct vpmm_pool *pool)
 {
 	for (unsigned int i = 0; i < API_DEFAULT_POOLS; i++) {
@@ -211,45 +217,36 @@ static bool is_default(const struct vpmm_pool *pool)
 	return false;
 }
 
+static void forget_default(const struct vpmm_pool *pool)
+{
+	lock_acquire(&api_defaults.lock);
+	for (unsigned int i = 0; i < API_DEFAULT_POOLS; i++) {
+		if (api_defaults.pools[i] == pool)
+			g_atomic_pointer_set(&api_defaults.pools[i], NULL);
+	}
+	for (unsigned int i = 0; api_defaults.here[i]; i++) {
+		if (api_defaults.here[i]->pool == pool)
+			g_atomic_pointer_set(&api_defaults.here[i], &nowhere);
+	}
+	lock_release(&api_defaults.lock);
+}
+
+/* Whether this thread is the one that ends the pool. A default pool is claimed before it is none any more. */
+static bool claim_end(struct vpmm_pool *pool)
+{
+	return g_atomic_int_compare_and_exchange(&pool->end, POOL_USABLE, POOL_GOING);
+}
+
 void vpmm_pool_destroy(struct vpmm_pool *pool)
 {
 	int cancel;
 
 	/* In a forked child there is nothing to free, and the driver does not work. */
-	if (!pool || pool->core.generation != api_defaults.generation ||
-	    g_atomic_int_get(&pool->end) != POOL_USABLE || is_default(pool))
+	if (!pool || pool->core.generation != api_defaults.generation || is_default(pool) || !claim_end(pool))
 		return;
 	cancel = cancel_hold();
 	take_down_and_close(pool, POOL_END_WAIT);
 	cancel_release(cancel);
-}
-
-/* Of a pool that is gone. */
-static const struct api_here nowhere;
-
-/* Of struct api_here: all there ever were, as a thread may come back to one after any time. Under api_defaults.lock. */
-static GSList *places;
-
-/* Returns whether it was a default pool. From now on no call finds it as such. */
-static bool forget_default(struct vpmm_pool *pool)
-{
-	bool was = false;
-
-	lock_acquire(&api_defaults.lock);
-	for (unsigned int i = 0; i < API_DEFAULT_POOLS; i++) {
-		if (api_defaults.pools[i] == pool) {
-			/* First, as nobody else may end it once it is no default pool. */
-			g_atomic_int_set(&pool->end, POOL_GOING);
-			g_atomic_pointer_set(&api_defaults.pools[i], NULL);
-			was = true;
-		}
-	}
-	for (unsigned int i = 0; was && api_defaults.here[i]; i++) {
-		if (api_defaults.here[i]->pool == pool)
-			g_atomic_pointer_set(&api_defaults.here[i], &nowhere);
-	}
-	lock_release(&api_defaults.lock);
-	return was;
 }
 
 /* Of struct vpmm_pool: default pools that have ended. Under api_defaults.lock. */
@@ -261,7 +258,8 @@ static void end_default(struct vpmm_pool *pool)
 {
 	int cancel = cancel_hold();
 
-	if (forget_default(pool)) {
+	if (claim_end(pool)) {
+		forget_default(pool);
 		take_down_pool(pool, POOL_END_GONE, pool_empty);
 		lock_acquire(&api_defaults.lock);
 		ended = g_slist_prepend(ended, pool);
@@ -287,19 +285,19 @@ static int find_default(struct vpmm_pool **pool)
 
 int vpmm_pool_abandon(struct vpmm_pool *pool)
 {
-	int err, cancel, end;
+	int err, cancel;
 
 	err = api_refuse_fork();
 	if (!err && !pool)
 		err = find_default(&pool);
 	if (err || !pool)
 		return err ? error_add(err, "vpmm_pool_abandon") : 0;
-	/* A default pool that has ended has nothing left. */
-	end = g_atomic_int_get(&pool->end);
-	if (end == POOL_GONE)
-		return 0;
-	if (end != POOL_USABLE)
+	if (!claim_end(pool)) {
+		/* A default pool that has ended has nothing left. */
+		if (g_atomic_int_get(&pool->end) == POOL_GONE)
+			return 0;
 		return error_set(-EBUSY, "vpmm_pool_abandon: the pool is being destroyed");
+	}
 	cancel = cancel_hold();
 	forget_default(pool);
 	take_down_and_close(pool, POOL_END_NOW);
