@@ -120,7 +120,7 @@ def lora_steps():
 
     def step(size, chance):
         optimizer.zero_grad(set_to_none=True)
-        x = torch.randn(64, max(int(size * chance.uniform(0.2, 1)), 8), 512, device="cuda", requires_grad=True)
+        x = torch.randn(512, max(int(size * chance.uniform(0.2, 1)), 8), 512, device="cuda", requires_grad=True)
         target, kept = x.detach(), x
         with torch.autocast("cuda", torch.bfloat16):
             for layer in layers:
@@ -237,7 +237,7 @@ def set_limit():
 
 
 # How a program is made, and where the search begins.
-PROGRAMS = {"gpt": (gpt_steps, 20000), "lora": (lora_steps, 6000), "unet": (unet_steps, 2048)}
+PROGRAMS = {"gpt": (gpt_steps, 20000), "lora": (lora_steps, 800), "unet": (unet_steps, 2048)}
 
 
 def main():
