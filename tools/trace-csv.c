@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#define _GNU_SOURCE 1
 #include "trace-csv.h"
 
 #include <errno.h>
@@ -30,12 +31,6 @@ struct format {
 	bool sorted;			/* each line can be applied once it is read */
 };
 
-/* A field of the line, within it. */
-struct field {
-	const char *at;
-	size_t length;
-};
-
 /**
  * struct trace_csv - a table
  * @format: what it is
@@ -51,7 +46,7 @@ struct field {
 struct trace_csv {
 	const struct format *format;
 	unsigned int column[COLUMNS];
-	struct field fields[COLUMNS];
+	char *fields[COLUMNS];
 	GArray *entries;
 	guint next;
 	guint ready;
@@ -59,27 +54,6 @@ struct trace_csv {
 	uint64_t days;
 	uint64_t buffers;
 };
-
-static bool is_word(const struct field *field, const char *word)
-{
-	return field->length == strlen(word) && memcmp(field->at, word, field->length) == 0;
-}
-
-/* The next field at *@at, without blanks around it; moves *@at behind its comma, or to NULL behind the last. */
-static struct field next_field(const char **at, const char *end)
-{
-	const char *comma = memchr(*at, ',', (size_t)(end - *at));
-	const char *stop = comma ? comma : end;
-	struct field field = { .at = *at };
-
-	while (field.at < stop && g_ascii_isspace(*field.at))
-		field.at++;
-	while (stop > field.at && g_ascii_isspace(stop[-1]))
-		stop--;
-	field.length = (size_t)(stop - field.at);
-	*at = comma ? comma + 1 : NULL;
-	return field;
-}
 
 static void add_record(struct trace_csv *csv, const struct trace_place *place, const struct trace_record *record)
 {
@@ -91,57 +65,48 @@ static void add_record(struct trace_csv *csv, const struct trace_place *place, c
 		csv->ready = csv->entries->len;
 }
 
-static int no_time(const struct trace_place *place, const struct field *field)
-{
-	g_autofree char *quoted = trace_quote(field->at, field->length);
-
-	return trace_damaged(place, "the time is \"%s\", expected hours:minutes:seconds.microseconds", quoted);
-}
-
 /* Digits, of which there are some and not more than @most; moves *@at behind them. */
-static bool read_digits(const char **at, const char *end, unsigned int most, uint64_t *value)
+static bool read_digits(const char **at, unsigned int most, uint64_t *value)
 {
 	const char *start = *at;
 
-	for (*value = 0; *at < end && g_ascii_isdigit(**at); (*at)++)
+	for (*value = 0; g_ascii_isdigit(**at); (*at)++)
 		*value = *value * 10 + (uint64_t)g_ascii_digit_value(**at);
 	return *at > start && *at - start <= (ptrdiff_t)most;
 }
 
 /* "10:00:00.000001", of older versions with a colon for the point. A time of the day: it goes back at midnight. */
-static int read_clock(const struct trace_place *place, const struct field *field, uint64_t *us)
+static bool read_clock(const char *at, uint64_t *us)
 {
-	const char *at = field->at, *end = at + field->length, *fraction;
 	uint64_t part, total = 0;
+	const char *fraction;
 
 	for (unsigned int i = 0; i < 3; i++) {
-		if (!read_digits(&at, end, 2, &part))
-			return no_time(place, field);
+		if (!read_digits(&at, 2, &part))
+			return false;
 		total = total * 60 + part;
-		if (at == end && i == 2)
+		if (!*at && i == 2)
 			break;
-		if (at == end || !(*at == ':' || (i == 2 && *at == '.')))
-			return no_time(place, field);
+		if (*at != ':' && !(i == 2 && *at == '.'))
+			return false;
 		at++;
 	}
 	total *= 1000 * 1000;
 	fraction = at;
-	if (at < end && (!read_digits(&at, end, 6, &part) || at < end))
-		return no_time(place, field);
+	if (*at && (!read_digits(&at, 6, &part) || *at))
+		return false;
 	for (ptrdiff_t digits = at - fraction; at > fraction && digits < 6; digits++)
 		part *= 10;
 	*us = total + (at > fraction ? part : 0);
-	return *us < US_PER_DAY ? 0 : no_time(place, field);
+	return *us < US_PER_DAY;
 }
 
 /* Threads note the time before they agree on an order, so it can go back a little. */
 static int read_time(struct trace_csv *csv, const struct trace_place *place, uint64_t *us)
 {
-	int err;
-
-	err = read_clock(place, &csv->fields[RMM_TIME], us);
-	if (err)
-		return err;
+	if (!read_clock(csv->fields[RMM_TIME], us))
+		return trace_refuse(place, "the time is ", csv->fields[RMM_TIME],
+				    ", expected hours:minutes:seconds.microseconds");
 	if (*us < csv->us && csv->us - *us > US_PER_DAY / 2)
 		csv->days += US_PER_DAY;
 	else if (*us < csv->us)
@@ -151,42 +116,34 @@ static int read_time(struct trace_csv *csv, const struct trace_place *place, uin
 	return 0;
 }
 
-static int read_number(const struct trace_place *place, const struct field *field, const char *what, uint64_t most,
-		       uint64_t *value)
-{
-	return trace_parse_number(place, field->at, field->length, what, most, value);
-}
-
 /* An allocation of no bytes has no pointer, and is nothing to a pool. */
-static int read_pointer(const struct trace_place *place, const struct field *field, uint64_t *value)
+static int read_pointer(const struct trace_place *place, const char *field, uint64_t *value)
 {
 	*value = 0;
-	return is_word(field, "(nil)") ? 0 : read_number(place, field, "pointer", SIZE_MAX, value);
+	return strcmp(field, "(nil)") == 0 ? 0 : trace_parse_number(place, field, "pointer", SIZE_MAX, value);
 }
 
 static int add_call(struct trace_csv *csv, const struct trace_place *place)
 {
-	const struct field *action = &csv->fields[RMM_ACTION];
+	const char *action = csv->fields[RMM_ACTION];
 	struct trace_record record = { .op = 'a' };
-	g_autofree char *quoted = NULL;
 	int err;
 
-	if (is_word(action, "free")) {
+	if (strcmp(action, "free") == 0) {
 		record.op = 'f';
-	} else if (is_word(action, "allocate failure")) {
+	} else if (strcmp(action, "allocate failure") == 0) {
 		record.op = 'x';
-	} else if (!is_word(action, "allocate")) {
-		quoted = trace_quote(action->at, action->length);
-		return trace_damaged(place, "the action is \"%s\", none of allocate, free and allocate failure", quoted);
+	} else if (strcmp(action, "allocate") != 0) {
+		return trace_refuse(place, "the action is ", action, ", none of allocate, free and allocate failure");
 	}
 	err = read_time(csv, place, &record.us);
 	if (!err)
-		err = read_pointer(place, &csv->fields[RMM_POINTER], &record.id);
+		err = read_pointer(place, csv->fields[RMM_POINTER], &record.id);
 	if (!err)
-		err = read_number(place, &csv->fields[RMM_SIZE], "size",
+		err = trace_parse_number(place, csv->fields[RMM_SIZE], "size",
 				  record.op == 'x' ? UINT64_MAX : PTRDIFF_MAX, &record.bytes);
 	if (!err)
-		err = read_number(place, &csv->fields[RMM_STREAM], "stream", TRACE_ANY - 1, &record.stream);
+		err = trace_parse_number(place, csv->fields[RMM_STREAM], "stream", TRACE_ANY - 1, &record.stream);
 	if (!err && (record.id || record.op == 'x'))
 		add_record(csv, place, &record);
 	return err;
@@ -198,13 +155,13 @@ static int add_buffer(struct trace_csv *csv, const struct trace_place *place)
 	struct trace_record begin = { .op = 'a', .id = ++csv->buffers }, end;
 	int err;
 
-	err = read_number(place, &csv->fields[BUFFER_LOWER], "lower time", INT64_MAX, &begin.us);
+	err = trace_parse_number(place, csv->fields[BUFFER_LOWER], "lower time", INT64_MAX, &begin.us);
 	if (!err)
-		err = read_number(place, &csv->fields[BUFFER_SIZE], "size", PTRDIFF_MAX, &begin.bytes);
+		err = trace_parse_number(place, csv->fields[BUFFER_SIZE], "size", PTRDIFF_MAX, &begin.bytes);
 	end = begin;
 	end.op = 'f';
 	if (!err)
-		err = read_number(place, &csv->fields[BUFFER_UPPER], "upper time", INT64_MAX, &end.us);
+		err = trace_parse_number(place, csv->fields[BUFFER_UPPER], "upper time", INT64_MAX, &end.us);
 	if (!err && end.us <= begin.us)
 		err = trace_damaged(place, "the upper time %" PRIu64 " is not above the lower, %"
 				    PRIu64, (uint64_t)end.us, (uint64_t)begin.us);
@@ -220,45 +177,32 @@ static const struct format formats[] = {
 	{ { "lower", "upper", "size", NULL }, add_buffer, false },
 };
 
-/* How many columns of a format the header has; notes where they are. */
-static unsigned int find_columns(const struct format *format, const char *line, size_t length, unsigned int *column)
+/* Whether a header has the columns of a format; notes where they are. */
+static bool find_columns(const struct format *format, const char *line, unsigned int *column)
 {
-	unsigned int found = 0;
+	g_auto(GStrv) names = g_strsplit(line, ",", -1);
 
 	for (unsigned int i = 0; format->columns[i]; i++) {
-		const char *at = line;
+		unsigned int n = 0;
 
-		for (unsigned int number = 0; at; number++) {
-			struct field field = next_field(&at, line + length);
-
-			if (is_word(&field, format->columns[i])) {
-				column[i] = number;
-				found++;
-				break;
-			}
-		}
+		while (names[n] && strcmp(g_strstrip(names[n]), format->columns[i]) != 0)
+			n++;
+		if (!names[n])
+			return false;
+		column[i] = n;
 	}
-	return found;
+	return true;
 }
 
-static unsigned int count_columns(const struct format *format)
-{
-	unsigned int n = 0;
-
-	while (format->columns[n])
-		n++;
-	return n;
-}
-
-int trace_csv_begin(struct trace_place *place, const char *line, size_t length, struct trace_csv **csv)
+int trace_csv_begin(struct trace_place *place, const char *line, struct trace_csv **csv)
 {
 	unsigned int column[COLUMNS] = { 0 };
 
 	*csv = NULL;
-	if (!memchr(line, ',', length) || (length && line[0] == '#'))
+	if (!strchr(line, ',') || line[0] == '#')
 		return 0;
 	for (size_t i = 0; i < G_N_ELEMENTS(formats); i++) {
-		if (find_columns(&formats[i], line, length, column) < count_columns(&formats[i]))
+		if (!find_columns(&formats[i], line, column))
 			continue;
 		*csv = g_new0(struct trace_csv, 1);
 		(*csv)->format = &formats[i];
@@ -273,35 +217,23 @@ int trace_csv_begin(struct trace_place *place, const char *line, size_t length, 
 			     "or lower, upper and size of minimalloc's problems");
 }
 
-/* Finds the fields of a line that are needed. */
-static int find_fields(struct trace_csv *csv, const struct trace_place *place, const char *line, size_t length)
+int trace_csv_add(struct trace_csv *csv, const struct trace_place *place, char *line)
 {
-	const char *at = line;
-	unsigned int found = 0;
+	const char *const *columns = csv->format->columns;
+	char *field;
 
-	for (unsigned int number = 0; at; number++) {
-		struct field field = next_field(&at, line + length);
-
-		for (unsigned int i = 0; csv->format->columns[i]; i++) {
-			if (csv->column[i] == number) {
-				csv->fields[i] = field;
-				found |= 1U << i;
-			}
+	memset(csv->fields, 0, sizeof(csv->fields));
+	for (unsigned int number = 0; (field = strsep(&line, ",")); number++) {
+		for (unsigned int i = 0; columns[i]; i++) {
+			if (csv->column[i] == number)
+				csv->fields[i] = g_strstrip(field);
 		}
 	}
-	for (unsigned int i = 0; csv->format->columns[i]; i++) {
-		if (!(found & 1U << i))
-			return trace_damaged(place, "the column %s is missing", csv->format->columns[i]);
+	for (unsigned int i = 0; columns[i]; i++) {
+		if (!csv->fields[i])
+			return trace_damaged(place, "the column %s is missing", columns[i]);
 	}
-	return 0;
-}
-
-int trace_csv_add(struct trace_csv *csv, const struct trace_place *place, const char *line, size_t length)
-{
-	int err;
-
-	err = find_fields(csv, place, line, length);
-	return err ? err : csv->format->add(csv, place);
+	return csv->format->add(csv, place);
 }
 
 /* What ends comes before what begins at the same time. */

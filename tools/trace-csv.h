@@ -18,24 +18,22 @@ struct trace_csv;
 /**
  * trace_csv_begin() - look whether the first line is the header of such a table
  * @place: the first line; receives that it is a trace
- * @line: the line, without its newline
- * @length: of it
+ * @line: the line
  * @csv: receives the table, for trace_csv_free(); NULL: it is none
  *
  * Return: 0, or -EBADMSG, explained by fail_set(): it is another table.
  */
-int trace_csv_begin(struct trace_place *place, const char *line, size_t length, struct trace_csv **csv);
+int trace_csv_begin(struct trace_place *place, const char *line, struct trace_csv **csv);
 
 /**
  * trace_csv_add() - read a line
  * @csv: the table
  * @place: which line it is
- * @line: the line, without its newline
- * @length: of it
+ * @line: the line, which is taken apart
  *
  * Return: 0, or -EBADMSG, explained by fail_set().
  */
-int trace_csv_add(struct trace_csv *csv, const struct trace_place *place, const char *line, size_t length);
+int trace_csv_add(struct trace_csv *csv, const struct trace_place *place, char *line);
 
 /**
  * trace_csv_end() - no line follows

@@ -73,47 +73,46 @@ struct trace_record {
 int trace_damaged(const struct trace_place *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /**
- * trace_quote() - quote a field for a message
- * @field: the field
- * @length: of it
+ * trace_refuse() - explain what is wrong with a field
+ * @place: which line it is of
+ * @before: the sentence, up to the field
+ * @field: is quoted, its beginning, with what does not print escaped
+ * @after: the rest of the sentence
  *
- * Return: its beginning, with what does not print escaped, for g_free().
+ * Return: -EBADMSG, explained by fail_set().
  */
-char *trace_quote(const char *field, size_t length);
+int trace_refuse(const struct trace_place *place, const char *before, const char *field, const char *after);
 
 /**
  * trace_parse_number() - read a number
  * @place: which line it is of
  * @field: the number
- * @length: of it
  * @what: it is, for the message
  * @most: it can be
  * @value: receives it
  *
  * Return: 0, or -EBADMSG, explained by fail_set().
  */
-int trace_parse_number(const struct trace_place *place, const char *field, size_t length, const char *what,
-		       uint64_t most, uint64_t *value);
+int trace_parse_number(const struct trace_place *place, const char *field, const char *what, uint64_t most,
+		       uint64_t *value);
 
 /**
  * trace_parse_version() - read what the first line says of the version
  * @place: receives the version: 1 if the line does not say
- * @line: the line, without its newline
- * @length: of it
+ * @line: the line
  *
  * Return: 0, or -EBADMSG for a version that is unknown.
  */
-int trace_parse_version(struct trace_place *place, const char *line, size_t length);
+int trace_parse_version(struct trace_place *place, const char *line);
 
 /**
  * trace_parse_record() - read a line
  * @place: which it is
- * @line: the line, without its newline; no comment
- * @length: of it
+ * @line: the line, which is taken apart; no comment
  * @record: receives the fields
  *
  * Return: 0, or -EBADMSG, explained by fail_set().
  */
-int trace_parse_record(struct trace_place *place, const char *line, size_t length, struct trace_record *record);
+int trace_parse_record(struct trace_place *place, char *line, struct trace_record *record);
 
 #endif /* TRACE_RECORD_H */

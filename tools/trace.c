@@ -314,13 +314,13 @@ static int apply(struct reader *r, const struct trace_record *record)
 }
 
 /* A file of the first version is one pool's, which has no record of its beginning. */
-static int begin_trace(struct reader *r, const char *line, size_t length)
+static int begin_trace(struct reader *r, const char *line)
 {
 	int err;
 
-	err = trace_parse_version(&r->place, line, length);
+	err = trace_parse_version(&r->place, line);
 	if (!err)
-		err = trace_csv_begin(&r->place, line, length, &r->csv);
+		err = trace_csv_begin(&r->place, line, &r->csv);
 	if (!err && r->place.version == 1)
 		begin_pool(r);
 	return err;
@@ -349,19 +349,19 @@ static int apply_csv(struct reader *r)
 	return err;
 }
 
-static int parse_line(struct reader *r, const char *line, size_t length)
+static int parse_line(struct reader *r, char *line)
 {
 	struct trace_record record;
 	int err;
 
-	err = r->place.line == 1 ? begin_trace(r, line, length) : 0;
-	if (err || (length && line[0] == '#') || (r->csv && r->place.line == 1))
+	err = r->place.line == 1 ? begin_trace(r, line) : 0;
+	if (err || line[0] == '#' || (r->csv && r->place.line == 1))
 		return err;
 	if (r->csv) {
-		err = trace_csv_add(r->csv, &r->place, line, length);
+		err = trace_csv_add(r->csv, &r->place, line);
 		return err ? err : apply_csv(r);
 	}
-	err = trace_parse_record(&r->place, line, length, &record);
+	err = trace_parse_record(&r->place, line, &record);
 	if (err)
 		return err;
 	r->place.known = true;
@@ -369,16 +369,19 @@ static int parse_line(struct reader *r, const char *line, size_t length)
 }
 
 /* Parses the whole lines of a buffer; what is left of it begins at *@rest. */
-static int parse_lines(struct reader *r, const char *buffer, size_t length, size_t *rest)
+static int parse_lines(struct reader *r, char *buffer, size_t length, size_t *rest)
 {
-	const char *end = buffer + length, *line = buffer, *newline;
+	char *end = buffer + length, *line = buffer, *newline;
 	int err;
 
 	while (line < end && (newline = memchr(line, '\n', (size_t)(end - line)))) {
 		if (r->place.line == UINT32_MAX)
 			return trace_damaged(&r->place, "there are more lines than this program can count");
 		r->place.line++;
-		err = parse_line(r, line, (size_t)(newline - line));
+		if (memchr(line, '\0', (size_t)(newline - line)))
+			return trace_damaged(&r->place, "there is a byte of 0");
+		*newline = '\0';
+		err = parse_line(r, line);
 		if (err)
 			return err;
 		line = newline + 1;

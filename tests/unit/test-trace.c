@@ -217,7 +217,7 @@ static void test_null_byte(struct fixture *f, gconstpointer data)
 	(void)data;
 	read_bytes(f, bytes, sizeof(bytes) - 1);
 
-	expect_damage(f, "2: the stream is \"\", which is no number");
+	expect_damage(f, "2: there is a byte of 0");
 }
 
 static void test_endless_line(struct fixture *f, gconstpointer data)
