@@ -104,12 +104,12 @@ static int free_block(void *ptr, struct CUstream_st *stream)
 	return err == -EINVAL && is_block(ptr) ? free_behind_all(ptr) : err;
 }
 
-/* Takes the note of a use out. */
+/* Takes the note of a use out. Only then is a fork asked for, which is a system call. */
 static bool take_use(void *ptr)
 {
 	struct kept **at = &uses, *use;
 
-	if (!noted)
+	if (!noted || kept_in_child())
 		return false;
 	pthread_mutex_lock(&lock);
 	while (*at && (*at)->ptr != ptr)
@@ -150,7 +150,7 @@ bool kept_free(void *ptr, struct CUstream_st *stream)
 	int err;
 
 	/* More than one use can have been noted. */
-	while (!kept_in_child() && take_use(ptr))
+	while (take_use(ptr))
 		stream = VPMM_STREAM_ANY;
 	err = free_block(ptr, stream);
 	if (!err)
