@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#define _GNU_SOURCE 1
 #include "top-scan.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,44 +16,27 @@
 /* A page that is being written is read again so often. */
 #define TRIES 100
 
-/* The process's own number, which is another one in a container. 0: it is gone. */
-static uint32_t inner_pid(int proc)
+/* A file of a process; NULL: it is gone. */
+static char *read_file(pid_t pid, const char *name)
 {
-	static const char key[] = "\nNSpid:";
-	char text[4096], *line;
-	uint32_t pid = 0;
-	ssize_t n;
-	int fd;
+	g_autofree char *path = g_strdup_printf("/proc/%d/%s", pid, name);
+	char *text;
 
-	fd = openat(proc, "status", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[MAX(n, 0)] = '\0';
-	line = strstr(text, key);
-	/* The last of the line is the innermost. */
-	for (line = line ? line + strlen(key) : NULL; line && *line && *line != '\n';) {
-		char *end;
-
-		pid = (uint32_t)strtoul(line, &end, 10);
-		line = end > line ? end : NULL;
-	}
-	return pid;
+	return g_file_get_contents(path, &text, NULL, NULL) ? text : NULL;
 }
 
-static void read_command(int proc, char *command, size_t size)
+/* The process's own number, which is another one in a container. 0: it is gone. */
+static uint32_t inner_pid(pid_t pid)
 {
-	ssize_t n = -1;
-	int fd;
+	g_autofree char *text = read_file(pid, "status");
+	const char *line = text ? strstr(text, "\nNSpid:") : NULL, *end = line ? strchr(line + 1, '\n') : NULL;
 
-	fd = openat(proc, "comm", O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		n = read(fd, command, size - 1);
-		close(fd);
-	}
-	command[MAX(n, 0)] = '\0';
-	command[strcspn(command, "\n")] = '\0';
+	if (!end)
+		return 0;
+	/* The last of the line is the innermost. */
+	while (g_ascii_isdigit(end[-1]))
+		end--;
+	return (uint32_t)strtoul(end, NULL, 10);
 }
 
 static bool read_page(int fd, struct top_page *page)
@@ -100,34 +79,31 @@ struct scan {
 	struct top_page page;
 };
 
-static void read_process(int proc, pid_t pid, struct top_process *process)
+static void read_process(pid_t pid, struct top_process *process)
 {
+	g_autofree char *space = g_strdup_printf("/proc/%d/ns/pid", pid), *command = read_file(pid, "comm");
 	struct stat st;
 
 	process->pid = pid;
-	process->inner = inner_pid(proc);
-	process->space = fstatat(proc, "ns/pid", &st, 0) ? 0 : st.st_ino;
-	read_command(proc, process->command, sizeof(process->command));
+	process->inner = inner_pid(pid);
+	process->space = stat(space, &st) ? 0 : st.st_ino;
+	g_strlcpy(process->command, command ? g_strchomp(command) : "", sizeof(process->command));
 }
 
 /* A forked child has the page of its parent open. */
-static void look_at_file(struct scan *scan, int proc, int fds, const char *name, pid_t pid)
+static void look_at_file(struct scan *scan, const char *path, pid_t pid)
 {
+	g_autofree char *target = g_file_read_link(path, NULL);
+	bool page = g_strcmp0(target, LINK) == 0;
 	struct top_process process;
-	char target[PATH_MAX];
-	bool page;
-	ssize_t n;
 	int fd;
 
-	n = readlinkat(fds, name, target, sizeof(target) - 1);
-	target[MAX(n, 0)] = '\0';
-	page = !strcmp(target, LINK);
-	if (!page && !top_budget_may_be(target))
+	if (!target || (!page && !top_budget_may_be(target)))
 		return;
-	fd = openat(fds, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return;
-	read_process(proc, pid, &process);
+	read_process(pid, &process);
 	if (!page)
 		top_budgets_look(scan->budgets, &process, fd, target);
 	else if (read_page(fd, &scan->page) && scan->page.pid == process.inner)
@@ -135,44 +111,31 @@ static void look_at_file(struct scan *scan, int proc, int fds, const char *name,
 	close(fd);
 }
 
-static void look_at_process(struct scan *scan, int all, const char *name)
+static void look_at_process(struct scan *scan, const char *number)
 {
-	const struct dirent *entry;
-	int proc, fds;
-	DIR *files;
+	g_autofree char *fds = g_build_filename("/proc", number, "fd", NULL);
+	g_autoptr(GDir) files = g_dir_open(fds, 0, NULL);
+	const char *name;
 
-	proc = openat(all, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (proc < 0)
-		return;
-	fds = openat(proc, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	files = fds >= 0 ? fdopendir(fds) : NULL;
-	while (files && (entry = readdir(files))) {
-		if (g_ascii_isdigit(*entry->d_name))
-			look_at_file(scan, proc, fds, entry->d_name, (pid_t)strtol(name, NULL, 10));
+	while (files && (name = g_dir_read_name(files))) {
+		g_autofree char *path = g_build_filename(fds, name, NULL);
+
+		look_at_file(scan, path, (pid_t)strtol(number, NULL, 10));
 	}
-	if (files)
-		closedir(files);
-	else if (fds >= 0)
-		close(fds);
-	close(proc);
 }
 
 GArray *top_scan(GArray *budgets)
 {
 	GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct top_row));
-	struct scan *scan = g_new(struct scan, 1);
-	const struct dirent *entry;
-	DIR *all;
+	g_autofree struct scan *scan = g_new(struct scan, 1);
+	g_autoptr(GDir) all = g_dir_open("/proc", 0, NULL);
+	const char *name;
 
 	scan->rows = rows;
 	scan->budgets = budgets;
-	all = opendir("/proc");
-	while (all && (entry = readdir(all))) {
-		if (g_ascii_isdigit(*entry->d_name))
-			look_at_process(scan, dirfd(all), entry->d_name);
+	while (all && (name = g_dir_read_name(all))) {
+		if (g_ascii_isdigit(*name))
+			look_at_process(scan, name);
 	}
-	if (all)
-		closedir(all);
-	g_free(scan);
 	return rows;
 }
