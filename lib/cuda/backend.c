@@ -19,24 +19,21 @@
 
 static int device_find(struct cuda *cuda, int ordinal)
 {
-	int count, supported;
-	drv_result result;
+	int count, supported, err;
 
-	result = drv.cuDeviceGetCount(&count);
-	if (result)
-		return cuda_fail(result, "", "cuDeviceGetCount");
+	err = cuda_check(drv.cuDeviceGetCount(&count), "cuDeviceGetCount");
+	if (err)
+		return err;
 	if (ordinal < 0 || ordinal >= count)
 		return error_set(-ENODEV, "there is no CUDA device %d: the driver has %d", ordinal, count);
 	cuda->ordinal = ordinal;
-	result = drv.cuDeviceGet(&cuda->device, ordinal);
-	if (result)
-		return cuda_fail(result, "", "cuDeviceGet of device %d", ordinal);
-	result = drv.cuDeviceGetAttribute(&supported, DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-					  cuda->device);
-	if (result)
-		return cuda_fail(result, "", "cuDeviceGetAttribute of device %d", ordinal);
-	cuda->mapless = !supported;
-	return 0;
+	err = cuda_check(drv.cuDeviceGet(&cuda->device, ordinal), "cuDeviceGet of device %d", ordinal) ?:
+	      cuda_check(drv.cuDeviceGetAttribute(&supported,
+						  DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+						  cuda->device), "cuDeviceGetAttribute of device %d", ordinal);
+	if (!err)
+		cuda->mapless = !supported;
+	return err;
 }
 
 static struct cuda *cuda_new(void)
@@ -143,25 +140,22 @@ static int cuda_info(struct backend *be, struct backend_info *info)
 	drv_allocation_prop prop = cuda_prop(cuda);
 	struct backend_info got = { .name = "cuda", .device = cuda->ordinal };
 	size_t free, total;
-	drv_result result;
+	int err;
 
-	result = drv.cuDeviceGetName(got.device_name, sizeof(got.device_name), cuda->device);
-	if (result)
-		return cuda_fail(result, "", "cuDeviceGetName of device %d", cuda->ordinal);
-	result = drv.cuDriverGetVersion(&got.driver_version);
-	if (result)
-		return cuda_fail(result, "", "cuDriverGetVersion");
 	cuda_relax();
 	got.mapless = cuda->mapless;
 	got.granularity = MAPLESS_GRANULARITY;
-	result = cuda->mapless ? DRV_SUCCESS :
-		 drv.cuMemGetAllocationGranularity(&got.granularity, &prop, DRV_MEM_ALLOC_GRANULARITY_MINIMUM);
-	if (result)
-		return cuda_fail(result, "", "cuMemGetAllocationGranularity of device %d", cuda->ordinal);
-	cuda_relax();
-	result = drv.cuMemGetInfo(&free, &total);
-	if (result)
-		return cuda_fail(result, "", "cuMemGetInfo of device %d", cuda->ordinal);
+	err = cuda_check(drv.cuDeviceGetName(got.device_name, sizeof(got.device_name), cuda->device),
+			 "cuDeviceGetName of device %d", cuda->ordinal) ?:
+	      cuda_check(drv.cuDriverGetVersion(&got.driver_version), "cuDriverGetVersion");
+	if (!err && !cuda->mapless)
+		err = cuda_check(drv.cuMemGetAllocationGranularity(&got.granularity, &prop,
+								   DRV_MEM_ALLOC_GRANULARITY_MINIMUM),
+				 "cuMemGetAllocationGranularity of device %d", cuda->ordinal);
+	if (!err)
+		err = cuda_check(drv.cuMemGetInfo(&free, &total), "cuMemGetInfo of device %d", cuda->ordinal);
+	if (err)
+		return err;
 	got.memory_free = free;
 	got.memory_total = total;
 	/* There is a limit, but no call that tells it. */
@@ -175,79 +169,67 @@ static int cuda_info(struct backend *be, struct backend_info *info)
 static int cuda_reserve(struct backend *be, size_t size, size_t align, uint64_t *va)
 {
 	drv_deviceptr got;
-	drv_result result;
+	int err;
 
 	(void)be;
 	cuda_relax();
-	result = drv.cuMemAddressReserve(&got, size, align, 0, 0);
-	if (result)
-		return cuda_fail(result, "", "cuMemAddressReserve of %zu bytes of address space", size);
-	*va = got;
-	return 0;
+	err = cuda_check(drv.cuMemAddressReserve(&got, size, align, 0, 0),
+			 "cuMemAddressReserve of %zu bytes of address space", size);
+	if (!err)
+		*va = got;
+	return err;
 }
 
 static int cuda_reserve_at(struct backend *be, uint64_t va, size_t size)
 {
 	drv_deviceptr got;
-	drv_result result;
+	int err;
 
 	(void)be;
 	if (is_wsl())
 		return error_set(-ENOTSUP, "address space: under WSL the driver is asked for no address");
 	cuda_relax();
-	result = drv.cuMemAddressReserve(&got, size, 0, va, 0);
-	if (result)
-		return cuda_fail(result, "", "cuMemAddressReserve of %zu bytes of address space at 0x%" PRIx64, size, va);
-	if (got == va)
-		return 0;
-	result = drv.cuMemAddressFree(got, size);
-	if (result)
-		return cuda_fail_mapping(result, "cuMemAddressFree", size, got);
-	return error_set(-EADDRINUSE, "address space: the driver has no %zu bytes at 0x%" PRIx64, size, va);
+	err = cuda_check(drv.cuMemAddressReserve(&got, size, 0, va, 0),
+			 "cuMemAddressReserve of %zu bytes of address space at 0x%" PRIx64, size, va);
+	if (err || got == va)
+		return err;
+	err = cuda_check_mapping(drv.cuMemAddressFree(got, size), "cuMemAddressFree", size, got);
+	return err ? err : error_set(-EADDRINUSE, "address space: the driver has no %zu bytes at 0x%" PRIx64, size,
+				     va);
 }
 
 static int cuda_unreserve(struct backend *be, uint64_t va, size_t size)
 {
-	drv_result result;
-
 	(void)be;
 	cuda_relax();
-	result = drv.cuMemAddressFree(va, size);
-	return result ? cuda_fail_mapping(result, "cuMemAddressFree", size, va) : 0;
+	return cuda_check_mapping(drv.cuMemAddressFree(va, size), "cuMemAddressFree", size, va);
 }
 
 static int cuda_create(struct backend *be, size_t size, uint64_t *handle)
 {
 	drv_allocation_prop prop = cuda_prop(cuda_of(be));
-	drv_result result;
 	drv_handle got;
+	int err;
 
 	cuda_relax();
-	result = drv.cuMemCreate(&got, size, &prop, 0);
-	if (result)
-		return cuda_fail_memory(result, "cuMemCreate", size);
-	*handle = got;
-	return 0;
+	err = cuda_check_memory(drv.cuMemCreate(&got, size, &prop, 0), "cuMemCreate", size);
+	if (!err)
+		*handle = got;
+	return err;
 }
 
 static int cuda_release(struct backend *be, uint64_t handle)
 {
-	drv_result result;
-
 	(void)be;
 	cuda_relax();
-	result = drv.cuMemRelease(handle);
-	return result ? cuda_fail(result, "", "cuMemRelease of handle %#" PRIx64, handle) : 0;
+	return cuda_check(drv.cuMemRelease(handle), "cuMemRelease of handle %#" PRIx64, handle);
 }
 
 static int cuda_map(struct backend *be, uint64_t va, size_t size, uint64_t handle)
 {
-	drv_result result;
-
 	(void)be;
 	cuda_relax();
-	result = drv.cuMemMap(va, size, 0, handle, 0);
-	return result ? cuda_fail_mapping(result, "cuMemMap", size, va) : 0;
+	return cuda_check_mapping(drv.cuMemMap(va, size, 0, handle, 0), "cuMemMap", size, va);
 }
 
 static int cuda_access(struct backend *be, uint64_t va, size_t size)
@@ -261,13 +243,10 @@ static int cuda_access(struct backend *be, uint64_t va, size_t size)
 /* That the guard is complete is for the caller to see to; the host backend catches the caller who does not. */
 static int cuda_unmap(struct backend *be, uint64_t va, size_t size, struct backend_event *guard)
 {
-	drv_result result;
-
 	(void)be;
 	(void)guard;
 	cuda_relax();
-	result = drv.cuMemUnmap(va, size);
-	return result ? cuda_fail_mapping(result, "cuMemUnmap", size, va) : 0;
+	return cuda_check_mapping(drv.cuMemUnmap(va, size), "cuMemUnmap", size, va);
 }
 
 _Alignas(LINE_SIZE) const struct backend_ops backend_cuda = {

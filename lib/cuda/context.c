@@ -83,7 +83,7 @@ static int know_current(drv_u64 *id)
 	if (!had_context) {
 		result = drv.cuCtxGetCurrent(&current);
 		if (result)
-			return cuda_fail(result, "", "cuCtxGetCurrent");
+			return cuda_check(result, "cuCtxGetCurrent");
 		if (!current || is_dormant(current))
 			return 0;
 	}
@@ -92,7 +92,7 @@ static int know_current(drv_u64 *id)
 	if (!result)
 		return 0;
 	*id = 0;
-	return lacks_context(result) ? 0 : cuda_fail(result, "", "cuCtxGetId");
+	return lacks_context(result) ? 0 : cuda_check(result, "cuCtxGetId");
 }
 
 const void *cuda_current(void)
@@ -114,7 +114,7 @@ int cuda_current_device(int *device)
 		return err;
 	result = drv.cuCtxGetCurrent(&context);
 	if (result)
-		return cuda_fail(result, "", "cuCtxGetCurrent");
+		return cuda_check(result, "cuCtxGetCurrent");
 	if (!context) {
 		*device = 0;
 		return 0;
@@ -124,7 +124,7 @@ int cuda_current_device(int *device)
 	if (lacks_context(result) && find_primary(context, device))
 		return 0;
 	if (result)
-		return cuda_fail(result, "", "cuCtxGetDevice");
+		return cuda_check(result, "cuCtxGetDevice");
 	*device = current;
 	return 0;
 }
@@ -201,28 +201,29 @@ static int push_own(const struct cuda *cuda)
 	if (lacks_context(result))
 		return fail_gone(cuda);
 	if (result)
-		return cuda_fail(result, "", "cuCtxPushCurrent of a context of device %d", cuda->ordinal);
+		return cuda_check(result, "cuCtxPushCurrent of a context of device %d", cuda->ordinal);
 	result = drv.cuCtxGetId(NULL, &id);
 	if (!result && id == cuda->context_id)
 		return 0;
 	drv.cuCtxPopCurrent(&popped);
-	return result && !lacks_context(result) ? cuda_fail(result, "", "cuCtxGetId") : fail_gone(cuda);
+	return result && !lacks_context(result) ? cuda_check(result, "cuCtxGetId") : fail_gone(cuda);
 }
 
 /* Memory and addresses belong to no context, but the driver wants one to be current. */
 static int push_any(const struct cuda *cuda)
 {
 	drv_context context;
-	drv_result result;
+	int err;
 
-	result = drv.cuDevicePrimaryCtxRetain(&context, cuda->device);
-	if (result)
-		return cuda_fail(result, "", "cuDevicePrimaryCtxRetain of device %d", cuda->ordinal);
-	result = drv.cuCtxPushCurrent(context);
-	if (!result)
-		return 0;
-	drv.cuDevicePrimaryCtxRelease(cuda->device);
-	return cuda_fail(result, "", "cuCtxPushCurrent of the primary context of device %d", cuda->ordinal);
+	err = cuda_check(drv.cuDevicePrimaryCtxRetain(&context, cuda->device),
+			 "cuDevicePrimaryCtxRetain of device %d", cuda->ordinal);
+	if (err)
+		return err;
+	err = cuda_check(drv.cuCtxPushCurrent(context), "cuCtxPushCurrent of the primary context of device %d",
+			 cuda->ordinal);
+	if (err)
+		drv.cuDevicePrimaryCtxRelease(cuda->device);
+	return err;
 }
 
 /*
@@ -306,14 +307,14 @@ static int current_context(const struct cuda *cuda, drv_context *current)
 
 	result = drv.cuCtxGetCurrent(current);
 	if (result)
-		return cuda_fail(result, "", "cuCtxGetCurrent");
+		return cuda_check(result, "cuCtxGetCurrent");
 	if (*current && is_dormant(*current))
 		*current = NULL;
 	if (!*current)
 		return 0;
 	result = drv.cuCtxGetDevice(&device);
 	if (result && !lacks_context(result))
-		return cuda_fail(result, "", "cuCtxGetDevice");
+		return cuda_check(result, "cuCtxGetDevice");
 	if (result || device != cuda->device || lacks_context(drv.cuCtxGetId(NULL, &id)))
 		*current = NULL;
 	return 0;
@@ -321,13 +322,13 @@ static int current_context(const struct cuda *cuda, drv_context *current)
 
 static int know_context(struct cuda *cuda, drv_context context)
 {
-	drv_result result;
+	int err;
 
-	result = drv.cuCtxGetId(context, &cuda->context_id);
-	if (result)
-		return cuda_fail(result, "", "cuCtxGetId of a context of device %d", cuda->ordinal);
-	cuda->context = context;
-	return 0;
+	err = cuda_check(drv.cuCtxGetId(context, &cuda->context_id), "cuCtxGetId of a context of device %d",
+			 cuda->ordinal);
+	if (!err)
+		cuda->context = context;
+	return err;
 }
 
 static int know_primary(struct cuda *cuda, drv_context primary)
@@ -368,7 +369,7 @@ int cuda_context_take(struct cuda *cuda)
 	if (active) {
 		result = drv.cuDevicePrimaryCtxRetain(&primary, cuda->device);
 		if (result)
-			return cuda_fail(result, "", "cuDevicePrimaryCtxRetain of device %d", cuda->ordinal);
+			return cuda_check(result, "cuDevicePrimaryCtxRetain of device %d", cuda->ordinal);
 		if (!current || current == primary)
 			return know_primary(cuda, primary);
 		drv.cuDevicePrimaryCtxRelease(cuda->device);

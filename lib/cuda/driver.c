@@ -69,15 +69,11 @@ static int errno_of(drv_result result)
 	return -EIO;
 }
 
-int cuda_fail(drv_result result, const char *note, const char *format, ...)
+/* @note: what else there is to know, put behind the sentence as it is. */
+static int explain(drv_result result, const char *call, const char *note)
 {
 	const char *name = NULL, *text = NULL;
-	char call[256];
-	va_list args;
 
-	va_start(args, format);
-	g_vsnprintf(call, sizeof(call), format, args);
-	va_end(args);
 	if (!drv.cuGetErrorName || drv.cuGetErrorName(result, &name) || !name)
 		name = "CUDA error";
 	if (!drv.cuGetErrorString || drv.cuGetErrorString(result, &text) || !text)
@@ -87,34 +83,53 @@ int cuda_fail(drv_result result, const char *note, const char *format, ...)
 	return error_set(errno_of(result), "%s: %s (%d), %s%s", call, name, result, text, note);
 }
 
-int cuda_fail_memory(drv_result result, const char *call, size_t size)
+int cuda_check(drv_result result, const char *format, ...)
 {
+	char call[256];
+	va_list args;
+
+	if (!result)
+		return 0;
+	va_start(args, format);
+	g_vsnprintf(call, sizeof(call), format, args);
+	va_end(args);
+	return explain(result, call, "");
+}
+
+int cuda_check_memory(drv_result result, const char *call, size_t size)
+{
+	char call_text[256], note[96] = "";
 	size_t free, total;
-	char note[96] = "";
 	int err;
 
+	if (!result)
+		return 0;
 	if (result == DRV_ERROR_OUT_OF_MEMORY && !drv.cuMemGetInfo(&free, &total))
 		g_snprintf(note, sizeof(note), "; %s of %s are free", amount(free).text, amount(total).text);
-	err = cuda_fail(result, note, "%s of %s", call, amount(size).text);
+	g_snprintf(call_text, sizeof(call_text), "%s of %s", call, amount(size).text);
+	err = explain(result, call_text, note);
 	return err == -ENOMEM ? error_add(err, "device memory") : err;
 }
 
-int cuda_fail_mapping(drv_result result, const char *call, size_t size, uint64_t va)
+int cuda_check_mapping(drv_result result, const char *call, size_t size, uint64_t va)
 {
 	/* A mapping takes no memory but its page tables: at most eight bytes for each 4 KiB. */
 	const size_t tables = size / 4096 * 8;
 	size_t free, total;
 	const char *lacks = "device memory";
-	char note[160] = "";
+	char call_text[256], note[160] = "";
 	int err;
 
+	if (!result)
+		return 0;
 	if (result == DRV_ERROR_OUT_OF_MEMORY && !drv.cuMemGetInfo(&free, &total) && free >= tables) {
 		lacks = "mappings";
 		g_snprintf(note, sizeof(note),
 			   "; %s of %s are free, so the device has reached the most mappings it can have",
 			   amount(free).text, amount(total).text);
 	}
-	err = cuda_fail(result, note, "%s of %zu bytes at %#" PRIx64, call, size, va);
+	g_snprintf(call_text, sizeof(call_text), "%s of %zu bytes at %#" PRIx64, call, size, va);
+	err = explain(result, call_text, note);
 	return err == -ENOMEM ? error_add(err, "%s", lacks) : err;
 }
 
@@ -140,7 +155,6 @@ static int driver_load(void)
 
 int cuda_driver_open(void)
 {
-	drv_result result;
 	int err = 0;
 
 	if (atomic_load_explicit(&drv_ready, memory_order_acquire))
@@ -148,13 +162,10 @@ int cuda_driver_open(void)
 	lock_acquire(&drv_lock);
 	if (!drv_ready) {
 		err = driver_load();
-		if (!err) {
-			result = drv.cuInit(0);
-			if (result)
-				err = cuda_fail(result, "", "cuInit");
-			else
-				atomic_store_explicit(&drv_ready, true, memory_order_release);
-		}
+		if (!err)
+			err = cuda_check(drv.cuInit(0), "cuInit");
+		if (!err)
+			atomic_store_explicit(&drv_ready, true, memory_order_release);
 	}
 	lock_release(&drv_lock);
 	return err;

@@ -19,41 +19,41 @@ extern struct drv_library drv;
  * Return: 0, or
  *	-ENODEV there is no driver, or it has no device,
  *	-ENOTSUP the driver is too old,
- *	or what cuda_fail() makes of what cuInit() says.
+ *	or what cuda_check() makes of what cuInit() says.
  */
 int cuda_driver_open(void);
 
 /**
- * cuda_fail() - explain an error of the driver
- * @result: the error
- * @note: what else there is to know, put behind the sentence as it is; may be empty
+ * cuda_check() - explain an error of the driver
+ * @result: what the call has returned
  * @format: the call, and what it was asked to do
  *
- * Return: the errno value that stands for @result.
+ * Return: 0, or the errno value that stands for @result.
  */
-int cuda_fail(drv_result result, const char *note, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int cuda_check(drv_result result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /**
- * cuda_fail_memory() - explain an error of a call that takes device memory
- * @result: the error; out of memory says how much there is
+ * cuda_check_memory() - the same for a call that takes device memory
+ * @result: what it has returned; out of memory says how much there is
  * @call: the call
  * @size: how many bytes it was to take
  *
  * Context: the device's context is current.
- * Return: the errno value that stands for @result.
+ * Return: 0, or the errno value that stands for @result.
  */
-int cuda_fail_memory(drv_result result, const char *call, size_t size);
+int cuda_check_memory(drv_result result, const char *call, size_t size);
 
 /**
- * cuda_fail_mapping() - explain an error of a call on mappings
- * @result: the error; out of memory while there is memory means that there are too many mappings, and says so
+ * cuda_check_mapping() - the same for a call on mappings
+ * @result: what it has returned; out of memory while there is memory means that there are too many mappings, and
+ *	says so
  * @call: the call
  * @size: bytes of the range
  * @va: its address
  *
  * Context: the device's context is current.
- * Return: the errno value that stands for @result.
+ * Return: 0, or the errno value that stands for @result.
  */
-int cuda_fail_mapping(drv_result result, const char *call, size_t size, uint64_t va);
+int cuda_check_mapping(drv_result result, const char *call, size_t size, uint64_t va);
 
 #endif /* CUDA_DRIVER_H */

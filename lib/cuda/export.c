@@ -45,7 +45,7 @@ static int check_attribute(const struct cuda *cuda, drv_device_attribute attribu
 
 	result = drv.cuDeviceGetAttribute(&supported, attribute, cuda->device);
 	if (result && result != DRV_ERROR_INVALID_VALUE)
-		return cuda_fail(result, "", "cuDeviceGetAttribute of device %d", cuda->ordinal);
+		return cuda_check(result, "cuDeviceGetAttribute of device %d", cuda->ordinal);
 	if (result || !supported)
 		return error_set(-ENOTSUP, "CUDA device %d %s", cuda->ordinal, what);
 	return 0;
@@ -98,18 +98,17 @@ int cuda_export(struct backend *be, uint64_t handle, struct backend_export *expo
 	struct cuda *cuda = cuda_of(be);
 	struct backend_export made = { .type = cuda->handles, .fd = -1 };
 	bool is_fd = made.type == BACKEND_HANDLES_FD;
-	drv_result result;
 	int err;
 
 	err = check_calls(cuda);
 	if (err)
 		return err;
 	cuda_relax();
-	result = drv.cuMemExportToShareableHandle(is_fd ? (void *)&made.fd : (void *)made.fabric, handle,
-						  kinds[made.type].type, 0);
-	if (result)
-		return cuda_fail(result, "", "cuMemExportToShareableHandle of handle %#" PRIx64, handle);
-	err = is_fd ? keep_private(&made.fd) : 0;
+	err = cuda_check(drv.cuMemExportToShareableHandle(is_fd ? (void *)&made.fd : (void *)made.fabric, handle,
+							  kinds[made.type].type, 0),
+			 "cuMemExportToShareableHandle of handle %#" PRIx64, handle);
+	if (!err && is_fd)
+		err = keep_private(&made.fd);
 	if (!err)
 		*export = made;
 	return err;
@@ -119,7 +118,6 @@ int cuda_import(struct backend *be, const struct backend_export *export, size_t 
 {
 	struct backend_export from = *export;
 	void *in = export->type == BACKEND_HANDLES_FD ? (void *)(intptr_t)export->fd : (void *)from.fabric;
-	drv_result result;
 	drv_handle got;
 	int err;
 
@@ -127,9 +125,9 @@ int cuda_import(struct backend *be, const struct backend_export *export, size_t 
 	if (err)
 		return err;
 	cuda_relax();
-	result = drv.cuMemImportFromShareableHandle(&got, in, kinds[export->type].type);
-	if (result)
-		return cuda_fail(result, "", "cuMemImportFromShareableHandle of %zu bytes", size);
-	*handle = got;
-	return 0;
+	err = cuda_check(drv.cuMemImportFromShareableHandle(&got, in, kinds[export->type].type),
+			 "cuMemImportFromShareableHandle of %zu bytes", size);
+	if (!err)
+		*handle = got;
+	return err;
 }

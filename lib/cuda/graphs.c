@@ -28,13 +28,14 @@ static void watch_end(void *data)
 static int find_graph(struct CUstream_st *stream, drv_graph *graph)
 {
 	drv_capture_status status;
-	drv_result result;
 	uint64_t id;
+	int err;
 
 	*graph = NULL;
-	result = drv.cuStreamGetCaptureInfo(stream, &status, &id, graph, NULL, NULL);
-	if (result)
-		return cuda_fail(result, "", "cuStreamGetCaptureInfo of stream %p", (void *)stream);
+	err = cuda_check(drv.cuStreamGetCaptureInfo(stream, &status, &id, graph, NULL, NULL),
+			 "cuStreamGetCaptureInfo of stream %p", (void *)stream);
+	if (err)
+		return err;
 	if (status != DRV_STREAM_CAPTURE_STATUS_ACTIVE || !*graph)
 		return error_set(-EBUSY, "stream %p is not under a valid capture", (void *)stream);
 	return 0;
@@ -49,14 +50,14 @@ static int attach(drv_graph graph, struct watch *watch)
 	result = drv.cuUserObjectCreate(&object, watch, watch_end, 1, DRV_USER_OBJECT_NO_DESTRUCTOR_SYNC);
 	if (result) {
 		g_free(watch);
-		return cuda_fail(result, "", "cuUserObjectCreate");
+		return cuda_check(result, "cuUserObjectCreate");
 	}
 	result = drv.cuGraphRetainUserObject(graph, object, 1, DRV_GRAPH_USER_OBJECT_MOVE);
 	if (!result)
 		return 0;
 	watch->gone = NULL;
 	drv.cuUserObjectRelease(object, 1);
-	return cuda_fail(result, "", "cuGraphRetainUserObject");
+	return cuda_check(result, "cuGraphRetainUserObject");
 }
 
 int cuda_graph_watch(struct backend *be, struct CUstream_st *stream, void (*gone)(void *data), void *data)

@@ -8,24 +8,19 @@
 int cuda_peer_check(struct backend *be, int device)
 {
 	struct cuda *cuda = cuda_of(be);
-	int count, can = 0;
+	int count, can = 0, err;
 	drv_device peer;
-	drv_result result;
 
-	result = drv.cuDeviceGetCount(&count);
-	if (result)
-		return cuda_fail(result, "", "cuDeviceGetCount");
+	err = cuda_check(drv.cuDeviceGetCount(&count), "cuDeviceGetCount");
+	if (err)
+		return err;
 	if (device < 0 || device >= count)
 		return error_set(-ENODEV, "there is no CUDA device %d: the driver has %d", device, count);
-	result = drv.cuDeviceGet(&peer, device);
-	if (result)
-		return cuda_fail(result, "", "cuDeviceGet of device %d", device);
-	result = drv.cuDeviceCanAccessPeer(&can, peer, cuda->device);
-	if (result)
-		return cuda_fail(result, "", "cuDeviceCanAccessPeer of device %d to device %d", device, cuda->ordinal);
-	if (!can)
-		return error_set(-ENOTSUP, "CUDA device %d cannot access memory of device %d", device, cuda->ordinal);
-	return 0;
+	err = cuda_check(drv.cuDeviceGet(&peer, device), "cuDeviceGet of device %d", device) ?:
+	      cuda_check(drv.cuDeviceCanAccessPeer(&can, peer, cuda->device),
+			 "cuDeviceCanAccessPeer of device %d to device %d", device, cuda->ordinal);
+	return err || can ? err : error_set(-ENOTSUP, "CUDA device %d cannot access memory of device %d", device,
+					    cuda->ordinal);
 }
 
 /* A CUdevice is the ordinal itself, and so is the number in a CUmemLocation. */
@@ -58,11 +53,8 @@ int cuda_peers(struct backend *be, uint64_t devices)
 
 int cuda_set_access(uint64_t va, size_t size, const drv_access_desc *descs, size_t count)
 {
-	drv_result result;
-
 	cuda_relax();
-	result = drv.cuMemSetAccess(va, size, descs, count);
-	return result ? cuda_fail_mapping(result, "cuMemSetAccess", size, va) : 0;
+	return cuda_check_mapping(drv.cuMemSetAccess(va, size, descs, count), "cuMemSetAccess", size, va);
 }
 
 int cuda_deny(struct backend *be, uint64_t va, size_t size, uint64_t devices)

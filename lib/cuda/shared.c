@@ -40,10 +40,9 @@ int cuda_host_create(struct backend *be, size_t size, uint64_t *handle)
 	result = drv.cuMemCreate(&got, size, &prop, 0);
 	if (result == DRV_ERROR_INVALID_VALUE || result == DRV_ERROR_INVALID_DEVICE)
 		result = DRV_ERROR_NOT_SUPPORTED;
-	if (result)
-		return cuda_fail(result, "", "cuMemCreate of %zu bytes of host memory", size);
-	*handle = got;
-	return 0;
+	if (!result)
+		*handle = got;
+	return cuda_check(result, "cuMemCreate of %zu bytes of host memory", size);
 }
 
 int cuda_host_access(struct backend *be, uint64_t va, size_t size)
@@ -116,13 +115,10 @@ int cuda_show(struct backend *be, uint64_t at, uint64_t from, size_t size)
 
 int cuda_stream_create(struct backend *be, struct CUstream_st **stream)
 {
-	drv_result result;
-
 	(void)be;
 	if (!drv.cuStreamCreate || !drv.cuStreamDestroy)
 		return error_set(-ENOTSUP, "the CUDA driver has no cuStreamCreate");
-	result = drv.cuStreamCreate(stream, DRV_STREAM_NON_BLOCKING);
-	return result ? cuda_fail(result, "", "cuStreamCreate") : 0;
+	return cuda_check(drv.cuStreamCreate(stream, DRV_STREAM_NON_BLOCKING), "cuStreamCreate");
 }
 
 void cuda_stream_destroy(struct backend *be, struct CUstream_st *stream)
@@ -157,12 +153,11 @@ static int gates_take(struct cuda *cuda)
 		return 0;
 	cuda_relax();
 	result = drv.cuMemAllocHost(&cuda->gates, GATE_BYTES);
-	if (result) {
+	if (!result)
+		memset(cuda->gates, 0, GATE_BYTES);
+	else
 		cuda->gates = NULL;
-		return cuda_fail(result, "", "cuMemAllocHost of %d bytes", GATE_BYTES);
-	}
-	memset(cuda->gates, 0, GATE_BYTES);
-	return 0;
+	return cuda_check(result, "cuMemAllocHost of %d bytes", GATE_BYTES);
 }
 
 void cuda_gates_drop(struct cuda *cuda)
@@ -176,7 +171,6 @@ static int close_one(struct gate_words *words, uint32_t number, struct CUstream_
 {
 	drv_deviceptr at = (uintptr_t)words;
 	drv_batch_op ops[2];
-	drv_result result;
 
 	memset(ops, 0, sizeof(ops));
 	ops[0].value.operation = DRV_STREAM_MEM_OP_WRITE_VALUE_32;
@@ -186,8 +180,7 @@ static int close_one(struct gate_words *words, uint32_t number, struct CUstream_
 	ops[1].value.address = at + offsetof(struct gate_words, open);
 	ops[1].value.value = number;
 	ops[1].value.flags = DRV_STREAM_WAIT_VALUE_GEQ;
-	result = drv.cuStreamBatchMemOp(stream, 2, ops, 0);
-	return result ? cuda_fail(result, "", "cuStreamBatchMemOp") : 0;
+	return cuda_check(drv.cuStreamBatchMemOp(stream, 2, ops, 0), "cuStreamBatchMemOp");
 }
 
 static void open_all(struct cuda *cuda, size_t count, uint32_t number)
@@ -295,7 +288,7 @@ static int choose_gates(struct CUstream_st *const *streams, size_t count, struct
 		if (legacy)
 			result = drv.cuStreamGetFlags(streams[i], &flags);
 		if (result)
-			return cuda_fail(result, "", "cuStreamGetFlags of stream %p", (void *)streams[i]);
+			return cuda_check(result, "cuStreamGetFlags of stream %p", (void *)streams[i]);
 		if (flags & DRV_STREAM_NON_BLOCKING)
 			chosen[(*left)++] = streams[i];
 	}

@@ -23,7 +23,7 @@ int cuda_stream_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 
 	result = drv.cuStreamIsCapturing(stream, &status);
 	if (G_UNLIKELY(result))
-		return cuda_fail(result, "", "cuStreamIsCapturing of stream %p", (void *)stream);
+		return cuda_check(result, "cuStreamIsCapturing of stream %p", (void *)stream);
 	if (G_UNLIKELY(status != DRV_STREAM_CAPTURE_STATUS_NONE))
 		return error_set(-EBUSY, "stream %p is being captured into a graph", (void *)stream);
 	if (cuda_is_legacy(stream)) {
@@ -35,7 +35,7 @@ int cuda_stream_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 	}
 	result = drv.cuStreamGetId(stream, &got);
 	if (G_UNLIKELY(result))
-		return cuda_fail(result, "", "cuStreamGetId of stream %p", (void *)stream);
+		return cuda_check(result, "cuStreamGetId of stream %p", (void *)stream);
 	if (cuda_is_legacy(stream))
 		atomic_store_explicit(&cuda->legacy_id, got, memory_order_relaxed);
 	*id = got;
@@ -46,13 +46,14 @@ int cuda_stream_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 int cuda_stream_capture(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 {
 	drv_capture_status status;
-	drv_result result;
 	uint64_t got = 0;
+	int err;
 
 	(void)be;
-	result = drv.cuStreamGetCaptureInfo(stream, &status, &got, NULL, NULL, NULL);
-	if (result)
-		return cuda_fail(result, "", "cuStreamGetCaptureInfo of stream %p", (void *)stream);
+	err = cuda_check(drv.cuStreamGetCaptureInfo(stream, &status, &got, NULL, NULL, NULL),
+			 "cuStreamGetCaptureInfo of stream %p", (void *)stream);
+	if (err)
+		return err;
 	if (status == DRV_STREAM_CAPTURE_STATUS_NONE)
 		got = 0;
 	else if (!got)
@@ -79,11 +80,9 @@ static bool event_is_timed(struct backend_event *event)
 
 int cuda_stream_wait(struct backend *be, struct CUstream_st *stream, struct backend_event *event)
 {
-	drv_result result;
-
 	(void)be;
-	result = drv.cuStreamWaitEvent(stream, event_of(event), 0);
-	return result ? cuda_fail(result, "", "cuStreamWaitEvent on stream %p", (void *)stream) : 0;
+	return cuda_check(drv.cuStreamWaitEvent(stream, event_of(event), 0), "cuStreamWaitEvent on stream %p",
+			  (void *)stream);
 }
 
 /*
@@ -93,7 +92,6 @@ int cuda_stream_wait(struct backend *be, struct CUstream_st *stream, struct back
 static int event_take(struct cuda *cuda, GPtrArray *spare, unsigned int flags, drv_event *event)
 {
 	drv_event got = NULL;
-	drv_result result;
 	int err;
 
 	lock_acquire(&cuda->lock);
@@ -105,10 +103,10 @@ static int event_take(struct cuda *cuda, GPtrArray *spare, unsigned int flags, d
 		err = cuda_enter(&cuda->base);
 		if (err)
 			return err;
-		result = drv.cuEventCreate(&got, flags);
+		err = cuda_check(drv.cuEventCreate(&got, flags), "cuEventCreate");
 		cuda_leave(&cuda->base);
-		if (result)
-			return cuda_fail(result, "", "cuEventCreate");
+		if (err)
+			return err;
 	}
 	*event = got;
 	return 0;
@@ -149,11 +147,8 @@ void cuda_event_destroy(struct backend *be, struct backend_event *event)
 
 int cuda_event_record(struct backend *be, struct backend_event *event, struct CUstream_st *stream)
 {
-	drv_result result;
-
 	(void)be;
-	result = drv.cuEventRecord(event_of(event), stream);
-	return result ? cuda_fail(result, "", "cuEventRecord on stream %p", (void *)stream) : 0;
+	return cuda_check(drv.cuEventRecord(event_of(event), stream), "cuEventRecord on stream %p", (void *)stream);
 }
 
 /*
@@ -163,15 +158,13 @@ int cuda_event_record(struct backend *be, struct backend_event *event, struct CU
 int cuda_event_record_all(struct backend *be, struct backend_event *event)
 {
 	drv_capture_status status;
-	drv_result result;
+	int err;
 
 	if (!drv.cuCtxRecordEvent)
 		return error_set(-ENOTSUP, "the driver has no cuCtxRecordEvent, which is of CUDA 12.5");
-	result = drv.cuStreamIsCapturing(DRV_STREAM_LEGACY, &status);
-	if (result)
-		return cuda_fail(result, "", "cuStreamIsCapturing of the legacy default stream");
-	result = drv.cuCtxRecordEvent(cuda_of(be)->context, event_of(event));
-	return result ? cuda_fail(result, "", "cuCtxRecordEvent") : 0;
+	err = cuda_check(drv.cuStreamIsCapturing(DRV_STREAM_LEGACY, &status),
+			 "cuStreamIsCapturing of the legacy default stream");
+	return err ?: cuda_check(drv.cuCtxRecordEvent(cuda_of(be)->context, event_of(event)), "cuCtxRecordEvent");
 }
 
 int cuda_event_query(struct backend *be, struct backend_event *event, int *complete)
@@ -182,19 +175,16 @@ int cuda_event_query(struct backend *be, struct backend_event *event, int *compl
 	cuda_relax();
 	result = drv.cuEventQuery(event_of(event));
 	if (result && result != DRV_ERROR_NOT_READY)
-		return cuda_fail(result, "", "cuEventQuery");
+		return cuda_check(result, "cuEventQuery");
 	*complete = !result;
 	return 0;
 }
 
 int cuda_event_sync(struct backend *be, struct backend_event *event)
 {
-	drv_result result;
-
 	(void)be;
 	cuda_relax();
-	result = drv.cuEventSynchronize(event_of(event));
-	return result ? cuda_fail(result, "", "cuEventSynchronize") : 0;
+	return cuda_check(drv.cuEventSynchronize(event_of(event)), "cuEventSynchronize");
 }
 
 /*
@@ -202,16 +192,15 @@ int cuda_event_sync(struct backend *be, struct backend_event *event)
  */
 int cuda_event_elapsed(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns)
 {
-	drv_result result;
 	float ms;
+	int err;
 
 	(void)be;
 	cuda_relax();
-	result = drv.cuEventElapsedTime(&ms, event_of(start), event_of(end));
-	if (result)
-		return cuda_fail(result, "", "cuEventElapsedTime");
-	*ns = (int64_t)((double)ms * 1e6 + (ms < 0 ? -0.5 : 0.5));
-	return 0;
+	err = cuda_check(drv.cuEventElapsedTime(&ms, event_of(start), event_of(end)), "cuEventElapsedTime");
+	if (!err)
+		*ns = (int64_t)((double)ms * 1e6 + (ms < 0 ? -0.5 : 0.5));
+	return err;
 }
 
 /* As small as it gets. */
@@ -231,30 +220,25 @@ int cuda_sync(struct backend *be)
 	cuda_relax();
 	result = drv.cuMemAllocHost(&host, HOST_BYTES);
 	if (result)
-		return cuda_fail(result, "", "cuMemAllocHost of %d bytes", HOST_BYTES);
+		return cuda_check(result, "cuMemAllocHost of %d bytes", HOST_BYTES);
 	result = drv.cuMemFreeHost(host);
 	if (!result)
 		return 0;
 	/* It may report what was earlier, and then there is no other way to get rid of it. */
 	drv.cuMemFreeHost(host);
-	return cuda_fail(result, "", "cuMemFreeHost");
+	return cuda_check(result, "cuMemFreeHost");
 }
 
 int cuda_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)
 {
-	drv_result result;
-
 	(void)be;
-	result = drv.cuMemsetD8Async(va, 0, size, stream);
-	return result ? cuda_fail(result, "", "cuMemsetD8Async of %zu bytes at %#" PRIx64, size, va) : 0;
+	return cuda_check(drv.cuMemsetD8Async(va, 0, size, stream), "cuMemsetD8Async of %zu bytes at %#" PRIx64, size,
+			  va);
 }
 
 int cuda_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream)
 {
-	drv_result result;
-
 	(void)be;
-	result = drv.cuMemcpyDtoDAsync(to, from, size, stream);
-	return result ? cuda_fail(result, "", "cuMemcpyDtoDAsync of %zu bytes from %#" PRIx64 " to %#"
-				  PRIx64, size, from, to) : 0;
+	return cuda_check(drv.cuMemcpyDtoDAsync(to, from, size, stream),
+			  "cuMemcpyDtoDAsync of %zu bytes from %#" PRIx64 " to %#" PRIx64, size, from, to);
 }
