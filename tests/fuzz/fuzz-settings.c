@@ -251,7 +251,10 @@ static void try_opts(struct input *in)
 	place(opts, size, offsetof(struct vpmm_opts, device), choice & 2 ? device : NULL);
 	place(opts, size, offsetof(struct vpmm_opts, trace), NULL);
 	place(opts, size, offsetof(struct vpmm_opts, oom_dump), NULL);
+	place(opts, size, offsetof(struct vpmm_opts, budget), NULL);
 	place(opts, size, offsetof(struct vpmm_opts, plan), NULL);
+	/* Bytes are no pointer: a new member that is one has to be placed as well. */
+	G_STATIC_ASSERT(sizeof(*opts) == offsetof(struct vpmm_opts, plan) + sizeof(opts->plan));
 	if (!(choice & 4))
 		pressure = NULL;
 	if (!(choice & 8))

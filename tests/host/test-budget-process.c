@@ -334,6 +334,7 @@ static void test_users(void)
 		other = budget_path("test", budget_uuid);
 		found = fd >= 0 || !strcmp(other, path);
 		g_free(other);
+		g_free(path);
 		_exit(found ? 2 : 0);
 	}
 	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
