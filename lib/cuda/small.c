@@ -107,11 +107,16 @@ int cuda_small_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 int cuda_small_trim(struct backend *be, uint64_t keep, bool *pending)
 {
 	drv_mem_pool pool = cuda_of(be)->pool;
+	bool left = false;
+	int err = 0;
 
-	*pending = false;
-	if (!pool)
-		return 0;
-	cuda_relax();
-	*pending = cuda_frees_poll(&cuda_of(be)->frees);
-	return cuda_check(drv.cuMemPoolTrimTo(pool, MIN(keep, SIZE_MAX)), "cuMemPoolTrimTo of %" PRIu64 " bytes", keep);
+	if (pool) {
+		cuda_relax();
+		left = cuda_frees_poll(&cuda_of(be)->frees);
+		err = cuda_check(drv.cuMemPoolTrimTo(pool, MIN(keep, SIZE_MAX)), "cuMemPoolTrimTo of %" PRIu64 " bytes",
+				 keep);
+	}
+	if (!err)
+		*pending = left;
+	return err;
 }
