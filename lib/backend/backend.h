@@ -69,6 +69,67 @@ struct backend_info {
 	uint64_t space;			/* bytes of address space to reserve at a time at most; 0: as many as there are */
 };
 
+/*
+ * Those that each backend has: OP(type, name, parameters). What most calls of a program need is together, as it is seldom
+ * in the processor's caches.
+ */
+#define BACKEND_OPS(OP) \
+	OP(const void *, current, (void)) \
+	OP(int, stream_id, (struct backend *be, struct CUstream_st *stream, uint64_t *id)) \
+	OP(int, enter, (struct backend *be)) \
+	OP(void, leave, (struct backend *be)) \
+	OP(int, event_record, (struct backend *be, struct backend_event *event, struct CUstream_st *stream)) \
+	OP(int, current_device, (int *device)) \
+	OP(bool, gone, (struct backend *be)) \
+	OP(int, abandon, (struct backend *be)) \
+	OP(int, open, (int device, struct backend **be)) \
+	OP(void, close, (struct backend *be)) \
+	OP(int, configure, (struct backend *be, enum backend_handles handles, bool rdma)) \
+	OP(int, peer_check, (struct backend *be, int device)) \
+	OP(int, peers, (struct backend *be, uint64_t devices)) \
+	OP(int, info, (struct backend *be, struct backend_info *info)) \
+	OP(int, reserve, (struct backend *be, size_t size, size_t align, uint64_t *va)) \
+	OP(int, reserve_at, (struct backend *be, uint64_t va, size_t size)) \
+	OP(int, unreserve, (struct backend *be, uint64_t va, size_t size)) \
+	OP(int, create, (struct backend *be, size_t size, uint64_t *handle)) \
+	OP(int, create_export, (struct backend *be, size_t size, uint64_t *handle)) \
+	OP(int, export, (struct backend *be, uint64_t handle, struct backend_export *export)) \
+	OP(int, import, (struct backend *be, const struct backend_export *export, size_t size, uint64_t *handle)) \
+	OP(int, release, (struct backend *be, uint64_t handle)) \
+	OP(int, map, (struct backend *be, uint64_t va, size_t size, uint64_t handle)) \
+	OP(int, access, (struct backend *be, uint64_t va, size_t size)) \
+	OP(int, deny, (struct backend *be, uint64_t va, size_t size, uint64_t devices)) \
+	OP(int, unmap, (struct backend *be, uint64_t va, size_t size, struct backend_event *guard)) \
+	OP(int, stream_capture, (struct backend *be, struct CUstream_st *stream, uint64_t *id)) \
+	OP(int, graph_watch, (struct backend *be, struct CUstream_st *stream, void (*gone)(void *data), void *data)) \
+	OP(int, stream_wait, (struct backend *be, struct CUstream_st *stream, struct backend_event *event)) \
+	OP(int, event_create, (struct backend *be, struct backend_event **event)) \
+	OP(int, event_create_timed, (struct backend *be, struct backend_event **event)) \
+	OP(void, event_destroy, (struct backend *be, struct backend_event *event)) \
+	OP(int, event_record_all, (struct backend *be, struct backend_event *event)) \
+	OP(int, event_query, (struct backend *be, struct backend_event *event, int *complete)) \
+	OP(int, event_sync, (struct backend *be, struct backend_event *event)) \
+	OP(int, event_elapsed, (struct backend *be, struct backend_event *start, \
+	   struct backend_event *end, int64_t *ns)) \
+	OP(int, sync, (struct backend *be)) \
+	OP(int, clear, (struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)) \
+	OP(int, copy, (struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream)) \
+	OP(int, small_alloc, (struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)) \
+	OP(int, small_free, (struct backend *be, uint64_t va, struct CUstream_st *stream)) \
+	OP(int, small_held, (struct backend *be, uint64_t *bytes, uint64_t *peak)) \
+	OP(int, small_trim, (struct backend *be, uint64_t keep, bool *pending)) \
+	OP(int, host_create, (struct backend *be, size_t size, uint64_t *handle)) \
+	OP(int, host_access, (struct backend *be, uint64_t va, size_t size)) \
+	OP(int, access_read, (struct backend *be, uint64_t va, size_t size)) \
+	OP(int, room, (struct backend *be, uint64_t va, size_t size, uint64_t *at)) \
+	OP(void, room_end, (struct backend *be, uint64_t va, size_t size, uint64_t at)) \
+	OP(int, show, (struct backend *be, uint64_t at, uint64_t from, size_t size)) \
+	OP(int, stream_create, (struct backend *be, struct CUstream_st **stream)) \
+	OP(void, stream_destroy, (struct backend *be, struct CUstream_st *stream)) \
+	OP(int, gate, (struct backend *be, struct CUstream_st *const *streams, size_t count, \
+	   struct backend_gate **gate)) \
+	OP(void, gate_open, (struct backend *be, struct backend_gate *gate))
+
 /**
  * struct backend_ops - what a backend performs
  * @name: as VPMM_BACKEND has it
@@ -195,70 +256,11 @@ struct backend_info {
 struct backend_ops {
 	const char *name;
 	bool roams;
-
-	/* What most calls of a program need is together, as it is seldom in the processor's caches. */
-	const void *(*current)(void);
-	int (*stream_id)(struct backend *be, struct CUstream_st *stream, uint64_t *id);
-	int (*enter)(struct backend *be);
-	void (*leave)(struct backend *be);
-	int (*event_record)(struct backend *be, struct backend_event *event, struct CUstream_st *stream);
-	int (*current_device)(int *device);
-	bool (*gone)(struct backend *be);
-	int (*abandon)(struct backend *be);
-
-	int (*open)(int device, struct backend **be);
-	void (*close)(struct backend *be);
-
-	int (*configure)(struct backend *be, enum backend_handles handles, bool rdma);
-	int (*peer_check)(struct backend *be, int device);
-	int (*peers)(struct backend *be, uint64_t devices);
-	int (*info)(struct backend *be, struct backend_info *info);
-
-	int (*reserve)(struct backend *be, size_t size, size_t align, uint64_t *va);
-	int (*reserve_at)(struct backend *be, uint64_t va, size_t size);
-	int (*unreserve)(struct backend *be, uint64_t va, size_t size);
-	int (*create)(struct backend *be, size_t size, uint64_t *handle);
-	int (*create_export)(struct backend *be, size_t size, uint64_t *handle);
-	int (*export)(struct backend *be, uint64_t handle, struct backend_export *export);
-	int (*import)(struct backend *be, const struct backend_export *export, size_t size, uint64_t *handle);
-	int (*release)(struct backend *be, uint64_t handle);
-	int (*map)(struct backend *be, uint64_t va, size_t size, uint64_t handle);
-	int (*access)(struct backend *be, uint64_t va, size_t size);
-	int (*deny)(struct backend *be, uint64_t va, size_t size, uint64_t devices);
-	int (*unmap)(struct backend *be, uint64_t va, size_t size, struct backend_event *guard);
-
-	int (*stream_capture)(struct backend *be, struct CUstream_st *stream, uint64_t *id);
-	int (*graph_watch)(struct backend *be, struct CUstream_st *stream, void (*gone)(void *data), void *data);
-	int (*stream_wait)(struct backend *be, struct CUstream_st *stream, struct backend_event *event);
-	int (*event_create)(struct backend *be, struct backend_event **event);
-	int (*event_create_timed)(struct backend *be, struct backend_event **event);
-	void (*event_destroy)(struct backend *be, struct backend_event *event);
-	int (*event_record_all)(struct backend *be, struct backend_event *event);
-	int (*event_query)(struct backend *be, struct backend_event *event, int *complete);
-	int (*event_sync)(struct backend *be, struct backend_event *event);
-	int (*event_elapsed)(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns);
-	int (*sync)(struct backend *be);
-	int (*clear)(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream);
-	int (*copy)(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream);
-
+#define OP(type, name, parameters) type (*name) parameters;
+	BACKEND_OPS(OP)
+#undef OP
 	void (*hand_out)(struct backend *be, uint64_t va, size_t size, uint64_t stream);
 	int (*check)(struct backend *be);
-
-	int (*small_alloc)(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va);
-	int (*small_free)(struct backend *be, uint64_t va, struct CUstream_st *stream);
-	int (*small_held)(struct backend *be, uint64_t *bytes, uint64_t *peak);
-	int (*small_trim)(struct backend *be, uint64_t keep, bool *pending);
-
-	int (*host_create)(struct backend *be, size_t size, uint64_t *handle);
-	int (*host_access)(struct backend *be, uint64_t va, size_t size);
-	int (*access_read)(struct backend *be, uint64_t va, size_t size);
-	int (*room)(struct backend *be, uint64_t va, size_t size, uint64_t *at);
-	void (*room_end)(struct backend *be, uint64_t va, size_t size, uint64_t at);
-	int (*show)(struct backend *be, uint64_t at, uint64_t from, size_t size);
-	int (*stream_create)(struct backend *be, struct CUstream_st **stream);
-	void (*stream_destroy)(struct backend *be, struct CUstream_st *stream);
-	int (*gate)(struct backend *be, struct CUstream_st *const *streams, size_t count, struct backend_gate **gate);
-	void (*gate_open)(struct backend *be, struct backend_gate *gate);
 };
 
 /**

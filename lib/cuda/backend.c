@@ -58,7 +58,7 @@ static void cuda_delete(struct cuda *cuda)
 	g_free(cuda);
 }
 
-static int cuda_open(int device, struct backend **be)
+int cuda_open(int device, struct backend **be)
 {
 	struct cuda *cuda;
 	int err;
@@ -100,7 +100,7 @@ static void spare_drop(const GPtrArray *spare)
 		drv.cuEventDestroy(spare->pdata[i]);
 }
 
-static void cuda_close(struct backend *be)
+void cuda_close(struct backend *be)
 {
 	struct cuda *cuda = cuda_of(be);
 
@@ -134,7 +134,7 @@ static bool is_wsl(void)
 /* An eighth of those, as a pool reserves twice. */
 #define WSL_SPACE ((uint64_t)128 << 30)
 
-static int cuda_info(struct backend *be, struct backend_info *info)
+int cuda_info(struct backend *be, struct backend_info *info)
 {
 	struct cuda *cuda = cuda_of(be);
 	drv_allocation_prop prop = cuda_prop(cuda);
@@ -166,7 +166,7 @@ static int cuda_info(struct backend *be, struct backend_info *info)
 	return 0;
 }
 
-static int cuda_reserve(struct backend *be, size_t size, size_t align, uint64_t *va)
+int cuda_reserve(struct backend *be, size_t size, size_t align, uint64_t *va)
 {
 	drv_deviceptr got;
 	int err;
@@ -180,7 +180,7 @@ static int cuda_reserve(struct backend *be, size_t size, size_t align, uint64_t 
 	return err;
 }
 
-static int cuda_reserve_at(struct backend *be, uint64_t va, size_t size)
+int cuda_reserve_at(struct backend *be, uint64_t va, size_t size)
 {
 	drv_deviceptr got;
 	int err;
@@ -198,14 +198,14 @@ static int cuda_reserve_at(struct backend *be, uint64_t va, size_t size)
 				     va);
 }
 
-static int cuda_unreserve(struct backend *be, uint64_t va, size_t size)
+int cuda_unreserve(struct backend *be, uint64_t va, size_t size)
 {
 	(void)be;
 	cuda_relax();
 	return cuda_check_mapping(drv.cuMemAddressFree(va, size), "cuMemAddressFree", size, va);
 }
 
-static int cuda_create(struct backend *be, size_t size, uint64_t *handle)
+int cuda_create(struct backend *be, size_t size, uint64_t *handle)
 {
 	drv_allocation_prop prop = cuda_prop(cuda_of(be));
 	drv_handle got;
@@ -218,21 +218,21 @@ static int cuda_create(struct backend *be, size_t size, uint64_t *handle)
 	return err;
 }
 
-static int cuda_release(struct backend *be, uint64_t handle)
+int cuda_release(struct backend *be, uint64_t handle)
 {
 	(void)be;
 	cuda_relax();
 	return cuda_check(drv.cuMemRelease(handle), "cuMemRelease of handle %#" PRIx64, handle);
 }
 
-static int cuda_map(struct backend *be, uint64_t va, size_t size, uint64_t handle)
+int cuda_map(struct backend *be, uint64_t va, size_t size, uint64_t handle)
 {
 	(void)be;
 	cuda_relax();
 	return cuda_check_mapping(drv.cuMemMap(va, size, 0, handle, 0), "cuMemMap", size, va);
 }
 
-static int cuda_access(struct backend *be, uint64_t va, size_t size)
+int cuda_access(struct backend *be, uint64_t va, size_t size)
 {
 	drv_access_desc descs[1 + BACKEND_PEERS_MOST];
 
@@ -241,7 +241,7 @@ static int cuda_access(struct backend *be, uint64_t va, size_t size)
 }
 
 /* That the guard is complete is for the caller to see to; the host backend catches the caller who does not. */
-static int cuda_unmap(struct backend *be, uint64_t va, size_t size, struct backend_event *guard)
+int cuda_unmap(struct backend *be, uint64_t va, size_t size, struct backend_event *guard)
 {
 	(void)be;
 	(void)guard;
@@ -252,57 +252,7 @@ static int cuda_unmap(struct backend *be, uint64_t va, size_t size, struct backe
 _Alignas(LINE_SIZE) const struct backend_ops backend_cuda = {
 	.name = "cuda",
 	.roams = true,
-	.current = cuda_current,
-	.current_device = cuda_current_device,
-	.open = cuda_open,
-	.close = cuda_close,
-	.enter = cuda_enter,
-	.leave = cuda_leave,
-	.configure = cuda_configure,
-	.peer_check = cuda_peer_check,
-	.peers = cuda_peers,
-	.deny = cuda_deny,
-	.gone = cuda_gone,
-	.abandon = cuda_abandon,
-	.info = cuda_info,
-	.reserve = cuda_reserve,
-	.reserve_at = cuda_reserve_at,
-	.unreserve = cuda_unreserve,
-	.create = cuda_create,
-	.create_export = cuda_create,
-	.export = cuda_export,
-	.import = cuda_import,
-	.release = cuda_release,
-	.map = cuda_map,
-	.access = cuda_access,
-	.unmap = cuda_unmap,
-	.stream_id = cuda_stream_id,
-	.stream_capture = cuda_stream_capture,
-	.graph_watch = cuda_graph_watch,
-	.stream_wait = cuda_stream_wait,
-	.event_create = cuda_event_create,
-	.event_create_timed = cuda_event_create_timed,
-	.event_destroy = cuda_event_destroy,
-	.event_record = cuda_event_record,
-	.event_record_all = cuda_event_record_all,
-	.event_query = cuda_event_query,
-	.event_sync = cuda_event_sync,
-	.event_elapsed = cuda_event_elapsed,
-	.sync = cuda_sync,
-	.clear = cuda_clear,
-	.copy = cuda_copy,
-	.small_alloc = cuda_small_alloc,
-	.small_free = cuda_small_free,
-	.small_held = cuda_small_held,
-	.small_trim = cuda_small_trim,
-	.host_create = cuda_host_create,
-	.host_access = cuda_host_access,
-	.access_read = cuda_access_read,
-	.room = cuda_room,
-	.room_end = cuda_room_end,
-	.show = cuda_show,
-	.stream_create = cuda_stream_create,
-	.stream_destroy = cuda_stream_destroy,
-	.gate = cuda_gate,
-	.gate_open = cuda_gate_open,
+#define OP(type, call, parameters) .call = cuda_##call,
+	BACKEND_OPS(OP)
+#undef OP
 };

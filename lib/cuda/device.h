@@ -132,60 +132,13 @@ int cuda_set_access(uint64_t va, size_t size, const drv_access_desc *descs, size
  */
 int cuda_small_access(struct cuda *cuda, const drv_access_desc *descs, size_t count);
 
-/* Operations of backend.h: peers.c, */
-int cuda_peer_check(struct backend *be, int device);
-int cuda_peers(struct backend *be, uint64_t devices);
-int cuda_deny(struct backend *be, uint64_t va, size_t size, uint64_t devices);
+/* What is created can be exported as it was configured. */
+#define cuda_create_export cuda_create
 
-/* export.c, */
-int cuda_configure(struct backend *be, enum backend_handles handles, bool rdma);
-int cuda_export(struct backend *be, uint64_t handle, struct backend_export *export);
-int cuda_import(struct backend *be, const struct backend_export *export, size_t size, uint64_t *handle);
-
-/* context.c, */
-const void *cuda_current(void);
-int cuda_current_device(int *device);
-int cuda_enter(struct backend *be);
-void cuda_leave(struct backend *be);
-bool cuda_gone(struct backend *be);
-int cuda_abandon(struct backend *be);
-
-/* streams.c, */
-int cuda_stream_id(struct backend *be, struct CUstream_st *stream, uint64_t *id);
-int cuda_stream_capture(struct backend *be, struct CUstream_st *stream, uint64_t *id);
-int cuda_stream_wait(struct backend *be, struct CUstream_st *stream, struct backend_event *event);
-int cuda_event_create(struct backend *be, struct backend_event **event);
-int cuda_event_create_timed(struct backend *be, struct backend_event **event);
-void cuda_event_destroy(struct backend *be, struct backend_event *event);
-int cuda_event_record(struct backend *be, struct backend_event *event, struct CUstream_st *stream);
-int cuda_event_record_all(struct backend *be, struct backend_event *event);
-int cuda_event_query(struct backend *be, struct backend_event *event, int *complete);
-int cuda_event_sync(struct backend *be, struct backend_event *event);
-int cuda_event_elapsed(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns);
-int cuda_sync(struct backend *be);
-int cuda_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream);
-int cuda_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream);
-
-/* graphs.c, */
-int cuda_graph_watch(struct backend *be, struct CUstream_st *stream, void (*gone)(void *data), void *data);
-
-/* small.c, */
-int cuda_small_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va);
-int cuda_small_free(struct backend *be, uint64_t va, struct CUstream_st *stream);
-int cuda_small_held(struct backend *be, uint64_t *bytes, uint64_t *peak);
-int cuda_small_trim(struct backend *be, uint64_t keep, bool *pending);
-
-/* and shared.c. */
-int cuda_host_create(struct backend *be, size_t size, uint64_t *handle);
-int cuda_host_access(struct backend *be, uint64_t va, size_t size);
-int cuda_access_read(struct backend *be, uint64_t va, size_t size);
-int cuda_room(struct backend *be, uint64_t va, size_t size, uint64_t *at);
-void cuda_room_end(struct backend *be, uint64_t va, size_t size, uint64_t at);
-int cuda_show(struct backend *be, uint64_t at, uint64_t from, size_t size);
-int cuda_stream_create(struct backend *be, struct CUstream_st **stream);
-void cuda_stream_destroy(struct backend *be, struct CUstream_st *stream);
-int cuda_gate(struct backend *be, struct CUstream_st *const *streams, size_t count, struct backend_gate **gate);
-void cuda_gate_open(struct backend *be, struct backend_gate *gate);
+/* The operations of backend.h. */
+#define OP(type, name, parameters) type cuda_##name parameters;
+BACKEND_OPS(OP)
+#undef OP
 
 /**
  * cuda_gates_drop() - give back what gates need
