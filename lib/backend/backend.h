@@ -74,7 +74,6 @@ struct backend_info {
  * in the processor's caches.
  */
 #define BACKEND_OPS(OP) \
-	OP(const void *, current, (void)) \
 	OP(int, stream_id, (struct backend *be, struct CUstream_st *stream, uint64_t *id)) \
 	OP(int, enter, (struct backend *be)) \
 	OP(void, leave, (struct backend *be)) \
@@ -256,6 +255,7 @@ struct backend_info {
 struct backend_ops {
 	const char *name;
 	bool roams;
+	const void *(*current)(void);
 #define OP(type, name, parameters) type (*name) parameters;
 	BACKEND_OPS(OP)
 #undef OP

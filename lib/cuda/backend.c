@@ -252,6 +252,7 @@ int cuda_unmap(struct backend *be, uint64_t va, size_t size, struct backend_even
 _Alignas(LINE_SIZE) const struct backend_ops backend_cuda = {
 	.name = "cuda",
 	.roams = true,
+	.current = cuda_current,
 #define OP(type, call, parameters) .call = cuda_##call,
 	BACKEND_OPS(OP)
 #undef OP

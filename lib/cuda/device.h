@@ -136,6 +136,7 @@ int cuda_small_access(struct cuda *cuda, const drv_access_desc *descs, size_t co
 #define cuda_create_export cuda_create
 
 /* The operations of backend.h. */
+const void *cuda_current(void);
 #define OP(type, name, parameters) type cuda_##name parameters;
 BACKEND_OPS(OP)
 #undef OP

@@ -28,14 +28,14 @@ static _Atomic uint64_t abandoned_count;
 static struct lock open_lock = LOCK_INIT(LOCK_HOST_OPENS);
 static GQueue open_backends GUARDED_BY(open_lock) = G_QUEUE_INIT;
 
-static int host_current_device(int *device)
+int host_op_current_device(int *device)
 {
 	*device = host_entered.depth ? host_device_ordinal(host_entered.be[host_entered.depth - 1]->dev) :
 		  host_device_current();
 	return 0;
 }
 
-static int host_open(int device, struct backend **be)
+int host_op_open(int device, struct backend **be)
 {
 	struct host_backend *host;
 	struct host_device *dev;
@@ -58,7 +58,7 @@ static int host_open(int device, struct backend **be)
 	return 0;
 }
 
-static void host_close(struct backend *be)
+void host_op_close(struct backend *be)
 {
 	struct host_backend *host = host_backend(be);
 	uint64_t small;
@@ -76,7 +76,7 @@ static void host_close(struct backend *be)
 	g_free(host);
 }
 
-static int host_enter(struct backend *be)
+int host_op_enter(struct backend *be)
 {
 	if (host_entered.depth == HOST_ENTER_DEPTH)
 		return error_set(-EINVAL, "enter: backends are entered %d deep", HOST_ENTER_DEPTH);
@@ -87,7 +87,7 @@ static int host_enter(struct backend *be)
 	return 0;
 }
 
-static bool host_gone(struct backend *be)
+bool host_op_gone(struct backend *be)
 {
 	return host_backend(be)->gone;
 }
@@ -99,7 +99,7 @@ static void drop_small(struct host_backend *host)
 	host->small = host_small_new(host->dev);
 }
 
-static int host_abandon(struct backend *be)
+int host_op_abandon(struct backend *be)
 {
 	if (host_entered.depth == HOST_ENTER_DEPTH)
 		return error_set(-EINVAL, "abandon: backends are entered %d deep", HOST_ENTER_DEPTH);
@@ -125,13 +125,13 @@ int backend_host_reset(int device)
 	return 0;
 }
 
-static void host_leave(struct backend *be)
+void host_op_leave(struct backend *be)
 {
 	if (host_entered.depth && host_entered.be[host_entered.depth - 1] == host_backend(be))
 		host_entered.depth--;
 }
 
-static int host_configure(struct backend *be, enum backend_handles handles, bool rdma)
+int host_op_configure(struct backend *be, enum backend_handles handles, bool rdma)
 {
 	int ret = host_check_there(be, "configure");
 
@@ -144,7 +144,7 @@ static int host_configure(struct backend *be, enum backend_handles handles, bool
 	return ret;
 }
 
-static int host_peer_check(struct backend *be, int device)
+int host_op_peer_check(struct backend *be, int device)
 {
 	int own, count, ret = host_check_there(be, "peer_check");
 
@@ -158,13 +158,13 @@ static int host_peer_check(struct backend *be, int device)
 	return ret;
 }
 
-static int host_peers(struct backend *be, uint64_t devices)
+int host_op_peers(struct backend *be, uint64_t devices)
 {
 	int ret = host_check_there(be, "peers");
 
 	for (int device = 0; device < BACKEND_PEERS_MOST && !ret; device++) {
 		if (devices >> device & 1)
-			ret = host_peer_check(be, device);
+			ret = host_op_peer_check(be, device);
 	}
 	if (!ret)
 		host_backend(be)->peers = devices;
@@ -177,7 +177,7 @@ static void tell_uuid(int ordinal, unsigned char *uuid)
 	snprintf((char *)uuid, BACKEND_UUID_SIZE, "host device %d", ordinal);
 }
 
-static int host_info(struct backend *be, struct backend_info *info)
+int host_op_info(struct backend *be, struct backend_info *info)
 {
 	struct host_backend *host = host_backend(be);
 	uint64_t used;
@@ -198,7 +198,7 @@ static int host_info(struct backend *be, struct backend_info *info)
 
 /* Operations that other files perform, if they are possible: FORWARD(operation, its parameters, the call). */
 #define FORWARD_IF(check, op, params, ...)		\
-	static int do_##op params			\
+	int host_op_##op params				\
 	{						\
 		int ret = check;			\
 							\
@@ -241,7 +241,7 @@ FORWARD_ON(graph_watch, (struct backend *be, struct CUstream_st *stream, void (*
 FORWARD_ON(stream_wait, (struct backend *be, struct CUstream_st *stream, struct backend_event *event),
 	   host_stream_wait(host_ordinal(be), stream, event))
 
-static int host_create_export(struct backend *be, size_t size, uint64_t *handle)
+int host_op_create_export(struct backend *be, size_t size, uint64_t *handle)
 {
 	int ret = host_check_there(be, "create_export");
 
@@ -250,7 +250,7 @@ static int host_create_export(struct backend *be, size_t size, uint64_t *handle)
 	return ret ? ret : host_space_create_export(host_backend(be)->space, size, handle);
 }
 
-static int host_import(struct backend *be, const struct backend_export *export, size_t size, uint64_t *handle)
+int host_op_import(struct backend *be, const struct backend_export *export, size_t size, uint64_t *handle)
 {
 	int ret = host_check_there(be, "import");
 
@@ -272,20 +272,20 @@ int backend_host_access(struct backend *be, uint64_t va, size_t size, uint64_t d
 	return ret ? ret : host_space_access(host_backend(be)->space, va, size, devices);
 }
 
-static int host_access(struct backend *be, uint64_t va, size_t size)
+int host_op_access(struct backend *be, uint64_t va, size_t size)
 {
 	return backend_host_access(be, va, size, devices_of(host_backend(be)));
 }
 
 /* The CPU does the work of the device, and has what the device has. */
-static int host_access_read(struct backend *be, uint64_t va, size_t size)
+int host_op_access_read(struct backend *be, uint64_t va, size_t size)
 {
-	int ret = host_access(be, va, size);
+	int ret = host_op_access(be, va, size);
 
 	return ret ? ret : host_shared_protect(be, va, size);
 }
 
-static int host_deny(struct backend *be, uint64_t va, size_t size, uint64_t devices)
+int host_op_deny(struct backend *be, uint64_t va, size_t size, uint64_t devices)
 {
 	int ret = host_check_there(be, "deny");
 
@@ -294,7 +294,7 @@ static int host_deny(struct backend *be, uint64_t va, size_t size, uint64_t devi
 	return ret ? ret : host_space_deny(host_backend(be)->space, va, size, devices);
 }
 
-static int host_unmap(struct backend *be, uint64_t va, size_t size, struct backend_event *guard)
+int host_op_unmap(struct backend *be, uint64_t va, size_t size, struct backend_event *guard)
 {
 	int ret = host_check_entered(be, "unmap");
 
@@ -303,7 +303,7 @@ static int host_unmap(struct backend *be, uint64_t va, size_t size, struct backe
 	return ret ? ret : host_space_unmap(host_backend(be)->space, va, size, guard);
 }
 
-static int host_new_event(struct backend *be, struct backend_event **event)
+int host_op_event_create(struct backend *be, struct backend_event **event)
 {
 	int ret = host_check_there(be, "event_create");
 
@@ -312,7 +312,7 @@ static int host_new_event(struct backend *be, struct backend_event **event)
 	return ret;
 }
 
-static int host_new_event_timed(struct backend *be, struct backend_event **event)
+int host_op_event_create_timed(struct backend *be, struct backend_event **event)
 {
 	int ret = host_check_there(be, "event_create_timed");
 
@@ -321,7 +321,7 @@ static int host_new_event_timed(struct backend *be, struct backend_event **event
 	return ret;
 }
 
-static void host_event_destroy(struct backend *be, struct backend_event *event)
+void host_op_event_destroy(struct backend *be, struct backend_event *event)
 {
 	(void)be;
 	host_event_unref(event);
@@ -362,7 +362,7 @@ int backend_host_check_access(int device, uint64_t va, size_t size)
 			 device, size, va);
 }
 
-static int host_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)
+int host_op_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)
 {
 	const struct host_access access = { .what = "a clear", .to = va, .size = size };
 	int device, ret = host_check_stream(be, "clear", stream, &device);
@@ -374,7 +374,7 @@ static int host_clear(struct backend *be, uint64_t va, size_t size, struct CUstr
 	return ret ? ret : host_stream_clear(host_ordinal(be), stream, va, size);
 }
 
-static int host_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream)
+int host_op_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream)
 {
 	const struct host_access access = { .what = "a copy", .to = to, .from = from, .size = size };
 	int device, ret = host_check_stream(be, "copy", stream, &device);
@@ -391,7 +391,7 @@ static int host_copy(struct backend *be, uint64_t to, uint64_t from, size_t size
 	return ret ? ret : host_stream_copy(host_ordinal(be), stream, to, from, size);
 }
 
-static int host_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
+int host_op_small_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
 {
 	int device, ret = host_check_stream(be, "small_alloc", stream, &device);
 
@@ -402,7 +402,7 @@ static int host_alloc(struct backend *be, size_t size, struct CUstream_st *strea
 	return ret;
 }
 
-static int host_free(struct backend *be, uint64_t va, struct CUstream_st *stream)
+int host_op_small_free(struct backend *be, uint64_t va, struct CUstream_st *stream)
 {
 	const struct host_access access = { .what = "a free", .to = va, .size = 1 };
 	int device, ret = host_check_stream(be, "small_free", stream, &device);
@@ -416,7 +416,7 @@ static int host_free(struct backend *be, uint64_t va, struct CUstream_st *stream
 	return ret;
 }
 
-static int host_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
+int host_op_small_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 {
 	int ret = host_check_there(be, "small_held");
 
@@ -425,7 +425,7 @@ static int host_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 	return ret;
 }
 
-static int host_trim(struct backend *be, uint64_t keep, bool *pending)
+int host_op_small_trim(struct backend *be, uint64_t keep, bool *pending)
 {
 	int ret = host_check_there(be, "small_trim");
 
@@ -459,58 +459,9 @@ void backend_host_left(struct host_left *left)
 
 const struct backend_ops backend_host = {
 	.name = "host",
-	.current_device = host_current_device,
-	.open = host_open,
-	.close = host_close,
-	.enter = host_enter,
-	.leave = host_leave,
-	.configure = host_configure,
-	.peer_check = host_peer_check,
-	.peers = host_peers,
-	.deny = host_deny,
-	.gone = host_gone,
-	.abandon = host_abandon,
-	.info = host_info,
-	.reserve = do_reserve,
-	.reserve_at = do_reserve_at,
-	.unreserve = do_unreserve,
-	.create = do_create,
-	.create_export = host_create_export,
-	.export = do_export,
-	.import = host_import,
-	.release = do_release,
-	.map = do_map,
-	.access = host_access,
-	.unmap = host_unmap,
-	.stream_id = do_stream_id,
-	.stream_capture = do_stream_capture,
-	.graph_watch = do_graph_watch,
-	.stream_wait = do_stream_wait,
-	.event_create = host_new_event,
-	.event_create_timed = host_new_event_timed,
-	.event_destroy = host_event_destroy,
-	.event_record = do_event_record,
-	.event_record_all = do_event_record_all,
-	.event_query = do_event_query,
-	.event_sync = do_event_sync,
-	.event_elapsed = do_event_elapsed,
-	.sync = do_sync,
-	.clear = host_clear,
-	.copy = host_copy,
+#define OP(type, call, parameters) .call = host_op_##call,
+	BACKEND_OPS(OP)
+#undef OP
 	.hand_out = host_hand_out,
 	.check = host_found,
-	.small_alloc = host_alloc,
-	.small_free = host_free,
-	.small_held = host_held,
-	.small_trim = host_trim,
-	.host_create = host_shared_create,
-	.host_access = host_access,
-	.access_read = host_access_read,
-	.room = host_shared_room,
-	.room_end = host_shared_room_end,
-	.show = host_shared_show,
-	.stream_create = host_shared_stream,
-	.stream_destroy = host_shared_stream_end,
-	.gate = host_shared_gate,
-	.gate_open = host_shared_gate_open,
 };

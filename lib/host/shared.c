@@ -32,7 +32,7 @@ static int wait_for_host_stream(int device, struct CUstream_st *stream)
 	return ret;
 }
 
-void host_shared_gate_open(struct backend *be, struct backend_gate *gate)
+void host_op_gate_open(struct backend *be, struct backend_gate *gate)
 {
 	(void)be;
 	lock_acquire(&host_streams_lock);
@@ -59,7 +59,7 @@ static void *at_address(uint64_t va)
 	return (void *)(uintptr_t)va;
 }
 
-int host_shared_create(struct backend *be, size_t size, uint64_t *handle)
+int host_op_host_create(struct backend *be, size_t size, uint64_t *handle)
 {
 	struct backend_export made = { .type = BACKEND_HANDLES_FD };
 	int ret = host_check_there(be, "host_create");
@@ -85,7 +85,7 @@ int host_shared_protect(struct backend *be, uint64_t va, size_t size)
 			 size, va, g_strerror(errno)) : 0;
 }
 
-int host_shared_room(struct backend *be, uint64_t va, size_t size, uint64_t *at)
+int host_op_room(struct backend *be, uint64_t va, size_t size, uint64_t *at)
 {
 	int ret = host_check_there(be, "room");
 
@@ -93,7 +93,7 @@ int host_shared_room(struct backend *be, uint64_t va, size_t size, uint64_t *at)
 	return ret ? ret : host_space_find(size, HOST_GRANULARITY, at);
 }
 
-void host_shared_room_end(struct backend *be, uint64_t va, size_t size, uint64_t at)
+void host_op_room_end(struct backend *be, uint64_t va, size_t size, uint64_t at)
 {
 	(void)be;
 	(void)va;
@@ -101,7 +101,7 @@ void host_shared_room_end(struct backend *be, uint64_t va, size_t size, uint64_t
 }
 
 /* With an old size of 0 the kernel maps shared memory once more. */
-int host_shared_show(struct backend *be, uint64_t at, uint64_t from, size_t size)
+int host_op_show(struct backend *be, uint64_t at, uint64_t from, size_t size)
 {
 	int ret = host_check_there(be, "show");
 
@@ -114,7 +114,7 @@ int host_shared_show(struct backend *be, uint64_t at, uint64_t from, size_t size
 	return 0;
 }
 
-int host_shared_stream(struct backend *be, struct CUstream_st **stream)
+int host_op_stream_create(struct backend *be, struct CUstream_st **stream)
 {
 	int ret = host_check_there(be, "stream_create");
 
@@ -123,14 +123,14 @@ int host_shared_stream(struct backend *be, struct CUstream_st **stream)
 	return ret;
 }
 
-void host_shared_stream_end(struct backend *be, struct CUstream_st *stream)
+void host_op_stream_destroy(struct backend *be, struct CUstream_st *stream)
 {
 	/* A reset has destroyed it. */
 	if (!host_backend(be)->gone)
 		host_stream_destroy(stream);
 }
 
-int host_shared_gate(struct backend *be, struct CUstream_st *const *streams, size_t count, struct backend_gate **gate)
+int host_op_gate(struct backend *be, struct CUstream_st *const *streams, size_t count, struct backend_gate **gate)
 {
 	int ret = host_check_there(be, "gate");
 

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The operations of the host backend for addresses that the CPU and the device have in common. */
+/* The operations of the host backend, of which shared.c has those for addresses that the CPU and the device share. */
 #ifndef HOST_SHARED_H
 #define HOST_SHARED_H
 
 #include "backend/backend.h"
 
-int host_shared_create(struct backend *be, size_t size, uint64_t *handle);
+/* Memory of the host is as any. */
+#define host_op_host_access host_op_access
+
+#define OP(type, name, parameters) type host_op_##name parameters;
+BACKEND_OPS(OP)
+#undef OP
+
 int host_shared_protect(struct backend *be, uint64_t va, size_t size);
-int host_shared_room(struct backend *be, uint64_t va, size_t size, uint64_t *at);
-void host_shared_room_end(struct backend *be, uint64_t va, size_t size, uint64_t at);
-int host_shared_show(struct backend *be, uint64_t at, uint64_t from, size_t size);
-int host_shared_stream(struct backend *be, struct CUstream_st **stream);
-void host_shared_stream_end(struct backend *be, struct CUstream_st *stream);
-int host_shared_gate(struct backend *be, struct CUstream_st *const *streams, size_t count, struct backend_gate **gate);
-void host_shared_gate_open(struct backend *be, struct backend_gate *gate);
 
 #endif /* HOST_SHARED_H */
