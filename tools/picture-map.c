@@ -90,44 +90,37 @@ static void add_region(GArray *regions, guint begin, const struct map_region *re
 	g_array_append_val(regions, *region);
 }
 
-static int compare_regions(const void *a, const void *b)
-{
-	const struct map_region *left = a, *right = b;
-
-	return (left->addr > right->addr) - (left->addr < right->addr);
-}
-
-static void extend_ranges(GArray *ranges, uint64_t addr, uint64_t size)
+static void extend_ranges(GArray *ranges, const struct map_range *range)
 {
 	struct map_range *last = NULL;
-	struct map_range range = { .addr = addr, .size = size };
 
 	if (ranges->len)
 		last = &g_array_index(ranges, struct map_range, ranges->len - 1);
-	if (last && addr <= last->addr + last->size)
-		last->size = MAX(last->addr + last->size, addr + size) - last->addr;
+	if (last && range->addr <= last->addr + last->size)
+		last->size = MAX(last->addr + last->size, range->addr + range->size) - last->addr;
 	else
-		g_array_append_val(ranges, range);
+		g_array_append_val(ranges, *range);
 }
 
-/* Both are in ascending order. */
+/* Both kinds begin with the address. */
+static int compare_addresses(const void *a, const void *b)
+{
+	const uint64_t *left = a, *right = b;
+
+	return (*left > *right) - (*left < *right);
+}
+
 static void unite_ranges(struct map *map, const struct map_region *regions, guint n)
 {
 	GArray *old = map->ranges;
-	guint i = 0, j = 0;
+	guint i;
 
 	map->ranges = g_array_sized_new(FALSE, FALSE, sizeof(struct map_range), old->len + 1);
-	while (i < old->len || j < n) {
-		const struct map_range *range = &g_array_index(old, struct map_range, i);
-
-		if (j == n || (i < old->len && range->addr <= regions[j].addr)) {
-			extend_ranges(map->ranges, range->addr, range->size);
-			i++;
-		} else {
-			extend_ranges(map->ranges, regions[j].addr, regions[j].size);
-			j++;
-		}
-	}
+	for (i = 0; i < n; i++)
+		g_array_append_val(old, ((struct map_range){ .addr = regions[i].addr, .size = regions[i].size }));
+	g_array_sort(old, compare_addresses);
+	for (i = 0; i < old->len; i++)
+		extend_ranges(map->ranges, &g_array_index(old, struct map_range, i));
 	g_array_free(old, TRUE);
 	map->used = 0;
 	for (i = 0; i < map->ranges->len; i++) {
@@ -157,7 +150,7 @@ int map_add(struct map *map, const char *dump)
 	column.end = map->regions->len;
 	if (column.begin < column.end) {
 		first = &g_array_index(map->regions, struct map_region, column.begin);
-		qsort(first, column.end - column.begin, sizeof(*first), compare_regions);
+		qsort(first, column.end - column.begin, sizeof(*first), compare_addresses);
 		unite_ranges(map, first, column.end - column.begin);
 	}
 	g_array_append_val(map->columns, column);
