@@ -10,7 +10,6 @@
 #include "util/error.h"
 #include "util/held.h"
 
-
 /* Bytes on the device and on the host. */
 struct sums {
 	uint64_t used[2];

@@ -99,10 +99,10 @@ int gates_retire(struct shared *shared, struct CUstream_st *stream)
 
 static GPtrArray *copy_users(struct range *range)
 {
-	GPtrArray *users = g_ptr_array_new();
+	GPtrArray *users;
 
 	lock_acquire(&shared_lock);
-	g_ptr_array_extend(users, range->users, NULL, NULL);
+	users = g_ptr_array_copy(range->users, NULL, NULL);
 	lock_release(&shared_lock);
 	return users;
 }
@@ -163,8 +163,6 @@ int gates_close(struct range *range, struct backend_gate **gate)
 
 void gates_open(struct range *range, struct backend_gate *gate)
 {
-	struct backend *be = range->shared->core->backend;
-
 	if (gate)
-		be->ops->gate_open(be, gate);
+		range_ops(range)->gate_open(range_backend(range), gate);
 }

@@ -23,18 +23,20 @@ static void notify_mirrors(const GPtrArray *mirrors, uint64_t start, uint64_t en
 	}
 }
 
-static void begin_move(struct page *page) REQUIRES(shared_lock);
-static void begin_move(struct page *page)
+/* Those that are not moving any more have been in their place since. @index: which pages; NULL: the first. */
+static void mark(struct range *range, const size_t *index, size_t count, bool moving)
 {
-	page->moving = true;
-}
+	lock_assert_held(&range->shared->mover);
+	lock_acquire(&shared_lock);
+	for (size_t i = 0; i < count; i++) {
+		struct page *page = &range->pages[index ? index[i] : i];
 
-/* Those that have moved have been in their place since. */
-static void end_move(struct page *page) REQUIRES(shared_lock);
-static void end_move(struct page *page)
-{
-	if (page->moving)
-		page_stays(page);
+		if (moving)
+			page->moving = true;
+		else if (page->moving)
+			page_stays(page);
+	}
+	lock_release(&shared_lock);
 }
 
 /* Pages that follow one another are one range. */
@@ -42,11 +44,7 @@ void mirror_tell(struct range *range, const size_t *index, size_t count)
 {
 	size_t first = 0;
 
-	lock_assert_held(&range->shared->mover);
-	lock_acquire(&shared_lock);
-	for (size_t i = 0; i < count; i++)
-		begin_move(&range->pages[index[i]]);
-	lock_release(&shared_lock);
+	mark(range, index, count, true);
 	if (!range->shared->mirrors->len)
 		return;
 	for (size_t i = 1; i <= count; i++) {
@@ -60,30 +58,13 @@ void mirror_tell(struct range *range, const size_t *index, size_t count)
 
 void mirror_told(struct range *range, const size_t *index, size_t count)
 {
-	lock_assert_held(&range->shared->mover);
-	lock_acquire(&shared_lock);
-	for (size_t i = 0; i < count; i++)
-		end_move(&range->pages[index[i]]);
-	lock_release(&shared_lock);
+	mark(range, index, count, false);
 }
 
 void mirror_tell_range(struct range *range)
 {
-	lock_assert_held(&range->shared->mover);
-	lock_acquire(&shared_lock);
-	for (size_t i = 0; i < range->count; i++)
-		begin_move(&range->pages[i]);
-	lock_release(&shared_lock);
+	mark(range, NULL, range->count, true);
 	notify_mirrors(range->shared->mirrors, range->at, range->at + range->size, VPMM_MIRROR_UNMAP);
-}
-
-void mirror_told_range(struct range *range)
-{
-	lock_assert_held(&range->shared->mover);
-	lock_acquire(&shared_lock);
-	for (size_t i = 0; i < range->count; i++)
-		end_move(&range->pages[i]);
-	lock_release(&shared_lock);
 }
 
 /* What update leaves in errno or as the last error is not of the call that needs the memory. */

@@ -19,7 +19,7 @@ void mirror_tell(struct range *range, const size_t *index, size_t count);
 /**
  * mirror_told() - those that have not moved stay where they are
  * @range: the range; the mover is held
- * @index: which pages
+ * @index: which pages; NULL: the first
  * @count: how many
  */
 void mirror_told(struct range *range, const size_t *index, size_t count);
@@ -29,12 +29,6 @@ void mirror_told(struct range *range, const size_t *index, size_t count);
  * @range: the range; the mover is held
  */
 void mirror_tell_range(struct range *range);
-
-/**
- * mirror_told_range() - it stays after all
- * @range: the range; the mover is held
- */
-void mirror_told_range(struct range *range);
 
 /**
  * mirror_add() - a mirror begins

@@ -55,40 +55,30 @@ static size_t choose_page(const struct shared *shared, size_t size, bool fine)
 
 static int map_zero(struct range *range)
 {
-	const struct backend_ops *ops = range->shared->core->backend->ops;
-	struct backend *be = range->shared->core->backend;
 	int err = 0;
 
 	for (size_t i = 0; i < range->count && !err; i++)
-		err = ops->map(be, page_va(range, i), range->page_size, range->zero->handle);
-	return err ? err : ops->access_read(be, range->va, range->size);
+		err = range_ops(range)->map(range_backend(range), page_va(range, i), range->page_size, range->zero->handle);
+	return err ? err : range_ops(range)->access_read(range_backend(range), range->va, range->size);
 }
 
 /* Whether the driver takes back the addresses and what is mapped there. */
 static int unmap_all(struct range *range)
 {
-	const struct backend_ops *ops = range->shared->core->backend->ops;
-	struct backend *be = range->shared->core->backend;
-	int err;
-
-	err = ops->unmap(be, range->va, range->size, NULL);
-	if (err)
-		err = ops->unmap(be, range->va, range->size, NULL);
-	return err;
+	return range_ops(range)->unmap(range_backend(range), range->va, range->size, NULL) ?
+	       range_ops(range)->unmap(range_backend(range), range->va, range->size, NULL) : 0;
 }
 
 static int reserve_range(struct range *range)
 {
-	const struct backend_ops *ops = range->shared->core->backend->ops;
-	struct backend *be = range->shared->core->backend;
 	int err;
 
 	err = room_check(range->size, false);
 	if (!err)
-		err = ops->reserve(be, range->size, range->page_size, &range->va);
+		err = range_ops(range)->reserve(range_backend(range), range->size, range->page_size, &range->va);
 	if (err)
 		return err;
-	err = ops->room(be, range->va, range->size, &range->at);
+	err = range_ops(range)->room(range_backend(range), range->va, range->size, &range->at);
 	if (err)
 		piece_give_addresses(range->shared, range->va, range->size, false);
 	else
@@ -98,10 +88,7 @@ static int reserve_range(struct range *range)
 
 static void unreserve_range(struct range *range, bool mapped)
 {
-	const struct backend_ops *ops = range->shared->core->backend->ops;
-	struct backend *be = range->shared->core->backend;
-
-	ops->room_end(be, range->va, range->size, range->at);
+	range_ops(range)->room_end(range_backend(range), range->va, range->size, range->at);
 	piece_give_addresses(range->shared, range->va, range->size, mapped);
 	room_sub(range->size);
 }
@@ -293,7 +280,7 @@ static int unmap_told(struct range *range)
 	if (gate)
 		gates_open(range, gate);
 	if (err)
-		mirror_told_range(range);
+		mirror_told(range, NULL, range->count);
 	else
 		unindex_range(range);
 	return err;
@@ -361,8 +348,8 @@ static void empty(struct shared *shared)
 
 void shared_empty(struct shared *shared, bool wait)
 {
-	const struct backend_ops *ops = shared->core->backend->ops;
-	struct backend *be = shared->core->backend;
+	const struct backend_ops *ops = shared_ops(shared);
+	struct backend *be = shared_backend(shared);
 
 	if (wait && shared->stream)
 		ops->sync(be);
