@@ -166,21 +166,12 @@ static int parse_percent(enum option_id id, const char *text, struct vpmm_opts *
 
 static int parse_word(enum option_id id, const char *text, struct vpmm_opts *opts)
 {
-	const struct option_word *word = find_word(&pool_options[id], text);
+	const struct option *option = &pool_options[id];
+	const struct option_word *word = find_word(option, text);
 
 	if (!word)
-		return word_error(&pool_options[id], "", pool_options[id].variable, text);
-	set(opts, id, (uint64_t)word->value);
-	return 0;
-}
-
-static int parse_name(enum option_id id, const char *text, struct vpmm_opts *opts)
-{
-	const struct option_word *word = find_word(&pool_options[id], text);
-
-	if (!word)
-		return word_error(&pool_options[id], "", pool_options[id].variable, text);
-	set(opts, id, (uintptr_t)word->name);
+		return word_error(option, "", option->variable, text);
+	set(opts, id, option->type == OPTION_IS_NAME ? (uintptr_t)word->name : (uint64_t)word->value);
 	return 0;
 }
 
@@ -231,24 +222,23 @@ static int parse_devices(enum option_id id, const char *text, struct vpmm_opts *
 	return 0;
 }
 
-static int parse_file(enum option_id id, const char *text, struct vpmm_opts *opts)
+/* What is wrong with a text, for g_free(); NULL: nothing. */
+static char *judge_text(const struct option *option, const char *text)
 {
-	const char *unknown = name_unknown(text);
-
-	if (unknown)
-		return error_set(-EINVAL, "%s=%.200s: what \"%.2s\" stands for is not known: expected %%p or %%%%",
-				 pool_options[id].variable, text, unknown);
-	set(opts, id, (uintptr_t)text);
-	return 0;
-}
-
-static int parse_budget(enum option_id id, const char *text, struct vpmm_opts *opts)
-{
-	const char *why;
+	const char *unknown;
 	uint64_t size;
 	size_t name;
 
-	why = budget_parse(text, &name, &size);
+	if (option->type == OPTION_IS_BUDGET)
+		return g_strdup(budget_parse(text, &name, &size));
+	unknown = name_unknown(text);
+	return unknown ? g_strdup_printf("what \"%.2s\" stands for is not known: expected %%p or %%%%", unknown) : NULL;
+}
+
+static int parse_text(enum option_id id, const char *text, struct vpmm_opts *opts)
+{
+	g_autofree char *why = judge_text(&pool_options[id], text);
+
 	if (why)
 		return error_set(-EINVAL, "%s=%.200s: %s", pool_options[id].variable, text, why);
 	set(opts, id, (uintptr_t)text);
@@ -308,25 +298,14 @@ static int check_name(const struct option *option, const void *field)
 	return !name || find_word(option, name) ? 0 : word_error(option, "vpmm_opts.", option->field, name);
 }
 
-static int check_file(const struct option *option, const void *field)
+static int check_text(const struct option *option, const void *field)
 {
-	const char *name = *(const char *const *)field, *unknown = name ? name_unknown(name) : NULL;
+	const char *text = *(const char *const *)field;
+	g_autofree char *why = NULL;
 
-	if (!name || (*name && !unknown))
-		return 0;
-	if (!*name)
+	if (text && !*text && option->type == OPTION_IS_FILE)
 		return error_set(-EINVAL, "vpmm_opts.%s is empty: expected the name of a file, or NULL", option->field);
-	return error_set(-EINVAL, "vpmm_opts.%s is %.200s: what \"%.2s\" stands for is not known: expected %%p or %%%%",
-			 option->field, name, unknown);
-}
-
-static int check_budget(const struct option *option, const void *field)
-{
-	const char *text = *(const char *const *)field, *why;
-	uint64_t size;
-	size_t name;
-
-	why = text ? budget_parse(text, &name, &size) : NULL;
+	why = text ? judge_text(option, text) : NULL;
 	return why ? error_set(-EINVAL, "vpmm_opts.%s is %.200s: %s", option->field, text, why) : 0;
 }
 
@@ -348,11 +327,11 @@ static const struct {
 	[OPTION_IS_PERCENT] = { parse_percent, check_percent },
 	[OPTION_IS_WHOLE] = { parse_percent, check_percent },
 	[OPTION_IS_WORD] = { parse_word, check_word },
-	[OPTION_IS_NAME] = { parse_name, check_name },
+	[OPTION_IS_NAME] = { parse_word, check_name },
 	[OPTION_IS_LIMIT] = { parse_limit, NULL },
 	[OPTION_IS_DEVICES] = { parse_devices, NULL },
-	[OPTION_IS_FILE] = { parse_file, check_file },
-	[OPTION_IS_BUDGET] = { parse_budget, check_budget },
+	[OPTION_IS_FILE] = { parse_text, check_text },
+	[OPTION_IS_BUDGET] = { parse_text, check_text },
 	[OPTION_IS_ORDINAL] = { NULL, check_ordinal },
 	[OPTION_IS_POINTER] = { NULL, NULL },
 	[OPTION_IS_HOST] = { NULL, NULL },
