@@ -321,62 +321,35 @@ struct drv_program {
 	DRV_CALLS_PROGRAMS(DRV_MEMBER)
 };
 
-struct drv_symbol {
-	const char *name;
-	size_t offset;
-	int required;
-};
+/* Looks up a call, and notes the first that is missing of those that have to be there. */
+#define DRV_LOAD(name, version, args) \
+	*(void **)&calls->name = dlsym(handle, #name #version); \
+	if (!calls->name && required && !missing) \
+		missing = #name #version;
 
-/**
- * drv_load() - look up the calls of a list
- * @handle: of dlopen()
- * @calls: the structure of pointers
- * @symbols: the list
- * @count: how many it has
- *
- * Return: NULL, or the name of the first required one that is missing.
- */
-static inline const char *drv_load(void *handle, void *calls, const struct drv_symbol *symbols, size_t count)
+/* Looks up the calls that the library makes. @handle: of dlopen(). Returns the name of one that is missing, or NULL. */
+static inline const char *drv_load_library(void *handle, struct drv_library *calls)
 {
 	const char *missing = NULL;
-	size_t i;
+	int required = 1;
 
-	for (i = 0; i < count; i++) {
-		void *call = dlsym(handle, symbols[i].name);
-
-		*(void **)((char *)calls + symbols[i].offset) = call;
-		if (!call && symbols[i].required && !missing)
-			missing = symbols[i].name;
-	}
+	DRV_CALLS_REQUIRED(DRV_LOAD)
+	required = 0;
+	DRV_CALLS_OPTIONAL(DRV_LOAD)
+	DRV_CALLS_NEW(DRV_LOAD)
 	return missing;
 }
 
-static inline const char *drv_load_library(void *handle, struct drv_library *calls)
-{
-#define DRV_REQUIRED(name, version, args) { #name #version, offsetof(struct drv_library, name), 1 },
-#define DRV_OPTIONAL(name, version, args) { #name #version, offsetof(struct drv_library, name), 0 },
-	static const struct drv_symbol symbols[] = {
-		DRV_CALLS_REQUIRED(DRV_REQUIRED)
-		DRV_CALLS_OPTIONAL(DRV_OPTIONAL)
-		DRV_CALLS_NEW(DRV_OPTIONAL)
-	};
-#undef DRV_REQUIRED
-#undef DRV_OPTIONAL
-
-	return drv_load(handle, calls, symbols, sizeof(symbols) / sizeof(*symbols));
-}
-
+/* The same for a program, to which none is optional. */
 static inline const char *drv_load_program(void *handle, struct drv_program *calls)
 {
-#define DRV_REQUIRED(name, version, args) { #name #version, offsetof(struct drv_program, name), 1 },
-	static const struct drv_symbol symbols[] = {
-		DRV_CALLS_REQUIRED(DRV_REQUIRED)
-		DRV_CALLS_OPTIONAL(DRV_REQUIRED)
-		DRV_CALLS_PROGRAMS(DRV_REQUIRED)
-	};
-#undef DRV_REQUIRED
+	const char *missing = NULL;
+	const int required = 1;
 
-	return drv_load(handle, calls, symbols, sizeof(symbols) / sizeof(*symbols));
+	DRV_CALLS_REQUIRED(DRV_LOAD)
+	DRV_CALLS_OPTIONAL(DRV_LOAD)
+	DRV_CALLS_PROGRAMS(DRV_LOAD)
+	return missing;
 }
 
 #endif /* CUDA_ABI_H */

@@ -89,8 +89,9 @@ int cuda_stream_wait(struct backend *be, struct CUstream_st *stream, struct back
  * Reuses events: that costs less than a new one, and an event can be recorded again while streams still wait on the
  * device for its earlier record. The last one returned is taken first, as its memory is most likely cached.
  */
-static int event_take(struct cuda *cuda, GPtrArray *spare, unsigned int flags, drv_event *event)
+static int event_take(struct cuda *cuda, bool timed, struct backend_event **event)
 {
+	GPtrArray *spare = timed ? cuda->spare_timed : cuda->spare;
 	drv_event got = NULL;
 	int err;
 
@@ -103,37 +104,24 @@ static int event_take(struct cuda *cuda, GPtrArray *spare, unsigned int flags, d
 		err = cuda_enter(&cuda->base);
 		if (err)
 			return err;
-		err = cuda_check(drv.cuEventCreate(&got, flags), "cuEventCreate");
+		err = cuda_check(drv.cuEventCreate(&got, timed ? DRV_EVENT_DEFAULT : DRV_EVENT_DISABLE_TIMING),
+				 "cuEventCreate");
 		cuda_leave(&cuda->base);
 		if (err)
 			return err;
 	}
-	*event = got;
+	*event = (struct backend_event *)((uintptr_t)got | (timed ? EVENT_TIMED : 0));
 	return 0;
 }
 
 int cuda_event_create(struct backend *be, struct backend_event **event)
 {
-	struct cuda *cuda = cuda_of(be);
-	drv_event got = NULL;
-	int err;
-
-	err = event_take(cuda, cuda->spare, DRV_EVENT_DISABLE_TIMING, &got);
-	if (!err)
-		*event = (struct backend_event *)got;
-	return err;
+	return event_take(cuda_of(be), false, event);
 }
 
 int cuda_event_create_timed(struct backend *be, struct backend_event **event)
 {
-	struct cuda *cuda = cuda_of(be);
-	drv_event got = NULL;
-	int err;
-
-	err = event_take(cuda, cuda->spare_timed, DRV_EVENT_DEFAULT, &got);
-	if (!err)
-		*event = (struct backend_event *)((uintptr_t)got | EVENT_TIMED);
-	return err;
+	return event_take(cuda_of(be), true, event);
 }
 
 void cuda_event_destroy(struct backend *be, struct backend_event *event)
