@@ -47,13 +47,6 @@ static int hold_span(struct shared *shared, uint64_t addr, size_t size, struct s
 	return err;
 }
 
-static void drop_span(const struct span *span)
-{
-	lock_acquire(&shared_lock);
-	span->range->holds--;
-	lock_release(&shared_lock);
-}
-
 /* Each time that the mover is taken for a range that is held. */
 static int check_there(const struct range *range)
 {
@@ -100,9 +93,7 @@ static void enter_quiet(struct batch *batch)
 	if (batch->to != VPMM_DEVICE)
 		return;
 	batch->quiet = true;
-	lock_acquire(&shared_lock);
-	batch->range->shared->quiet++;
-	lock_release(&shared_lock);
+	shared_count(&batch->range->shared->quiet, 1);
 }
 
 static void leave_quiet(struct batch *batch)
@@ -110,9 +101,7 @@ static void leave_quiet(struct batch *batch)
 	if (!batch->quiet)
 		return;
 	batch->quiet = false;
-	lock_acquire(&shared_lock);
-	batch->range->shared->quiet--;
-	lock_release(&shared_lock);
+	shared_count(&batch->range->shared->quiet, -1);
 	touch_nudge();
 }
 
@@ -253,7 +242,7 @@ static int begin_migration(struct shared *shared, const struct migration *want, 
 	lock_release(&shared_lock);
 	lock_release(&shared->mover);
 	if (err)
-		drop_span(span);
+		shared_count(&span->range->holds, -1);
 	return err;
 }
 
@@ -291,7 +280,7 @@ static int move_pages(struct shared *shared, const struct migration *want)
 		}
 	} while (!err && span.first < span.end);
 	leave_quiet(&batch);
-	drop_span(&span);
+	shared_count(&span.range->holds, -1);
 	if (want->to == VPMM_DEVICE)
 		piece_trim_host(shared, shared->host_keep);
 	lock_acquire(&shared_lock);
@@ -564,6 +553,6 @@ int migrate_pin(struct shared *shared, uint64_t addr, size_t size)
 	migrate_unpin(shared, addr, size);
 	error_restore(&kept);
 out:
-	drop_span(&span);
+	shared_count(&span.range->holds, -1);
 	return MIN(err, 0);
 }

@@ -418,9 +418,7 @@ uint64_t piece_trim_host(struct shared *shared, uint64_t keep)
 	if (keep == UINT64_MAX)
 		return bytes;
 	/* None begins to get a view between the wait and the end. */
-	lock_acquire(&shared_lock);
-	shared->quiet++;
-	lock_release(&shared_lock);
+	shared_count(&shared->quiet, 1);
 	shared_wait(&shared->renewing);
 	while ((piece = pop_kept(shared, VPMM_HOST, keep)))
 		bytes += release_uncounted(shared, piece);

@@ -157,13 +157,6 @@ static void take_down(struct range *range, bool mapped)
 	touch_end();
 }
 
-static void unref_range(struct range *range)
-{
-	lock_acquire(&shared_lock);
-	range->holds--;
-	lock_release(&shared_lock);
-}
-
 /* A range that the program has not got. A touch of its addresses may have found it. */
 static void withdraw(struct range *range)
 {
@@ -179,7 +172,7 @@ static void withdraw(struct range *range)
 		unindex_range(range);
 	}
 	lock_release(&shared->mover);
-	unref_range(range);
+	shared_count(&range->holds, -1);
 	if (!going)
 		take_down(range, mapped);
 	error_restore(&kept);
@@ -238,7 +231,7 @@ int range_new(struct shared *shared, size_t size, bool fine, uint64_t *at)
 	if (err)
 		withdraw(range);
 	else
-		unref_range(range);
+		shared_count(&range->holds, -1);
 	return err;
 
 err_unmap:

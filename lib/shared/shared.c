@@ -32,9 +32,7 @@ struct shared *shared_hold(struct shared **at)
 
 void shared_drop(struct shared *shared)
 {
-	lock_acquire(&shared_lock);
-	shared->holds--;
-	lock_release(&shared_lock);
+	shared_count(&shared->holds, -1);
 }
 
 struct shared *shared_take(struct shared **at)

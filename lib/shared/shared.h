@@ -256,6 +256,14 @@ struct shared *shared_take(struct shared **at);
  */
 void shared_wait(const unsigned int *count);
 
+/* Changes one of the counts that are under shared_lock. */
+static inline void shared_count(unsigned int *count, int change)
+{
+	lock_acquire(&shared_lock);
+	*count += (unsigned int)change;
+	lock_release(&shared_lock);
+}
+
 /* A page that mirrors were told of is where it stays. */
 static inline void page_stays(struct page *page) REQUIRES(shared_lock);
 static inline void page_stays(struct page *page)
