@@ -55,7 +55,7 @@ static int async_free(struct allocator *base, void *ptr, struct CUstream_st *str
 static int async_stats(struct allocator *base, struct vpmm_stats *stats)
 {
 	struct cuda_async *a = (struct cuda_async *)base;
-	drv_u64 held, peak;
+	drv_u64 held = 0, peak = 0;
 	int err;
 
 	err = DRIVER_CALL(cuMemPoolGetAttribute, a->pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &held) ?:

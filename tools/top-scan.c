@@ -127,7 +127,7 @@ static void look_at_process(struct scan *scan, const char *number)
 GArray *top_scan(GArray *budgets)
 {
 	GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct top_row));
-	g_autofree struct scan *scan = g_new(struct scan, 1);
+	struct scan *scan = g_new(struct scan, 1);
 	g_autoptr(GDir) all = g_dir_open("/proc", 0, NULL);
 	const char *name;
 
@@ -137,5 +137,6 @@ GArray *top_scan(GArray *budgets)
 		if (g_ascii_isdigit(*name))
 			look_at_process(scan, name);
 	}
+	g_free(scan);
 	return rows;
 }

@@ -70,7 +70,7 @@ static void block_detach(struct host_small *small, struct block *block)
 
 static bool alike(const struct block *a, const struct block *b)
 {
-	return a && b && !a->live && !b->live && !a->event == !b->event && (!a->event || a->id == b->id);
+	return !a->live && !b->live && !a->event == !b->event && (!a->event || a->id == b->id);
 }
 
 /* Merges the next block, which is in no index, into this one. */
@@ -91,18 +91,20 @@ static void block_absorb_next(struct block *block)
  */
 static void block_attach(struct host_small *small, struct block *block, uint64_t id, struct backend_event *event)
 {
+	struct block *before = block->prev;
+
 	block->live = false;
 	block->id = id;
 	block->event = event;
-	if (alike(block, block->next)) {
+	if (block->next && alike(block, block->next)) {
 		block_detach(small, block->next);
 		block_absorb_next(block);
 	}
-	if (alike(block->prev, block)) {
-		block = block->prev;
-		block_detach(small, block);
-		block_absorb_next(block);
-		block->event = event;
+	if (before && alike(before, block)) {
+		block_detach(small, before);
+		block_absorb_next(before);
+		before->event = event;
+		block = before;
 	}
 	block->link.data = block;
 	if (event)
