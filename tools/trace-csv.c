@@ -164,7 +164,7 @@ static int add_buffer(struct trace_csv *csv, const struct trace_place *place)
 		err = trace_parse_number(place, csv->fields[BUFFER_UPPER], "upper time", INT64_MAX, &end.us);
 	if (!err && end.us <= begin.us)
 		err = trace_damaged(place, "the upper time %" PRIu64 " is not above the lower, %"
-				    PRIu64, (uint64_t)end.us, (uint64_t)begin.us);
+				    PRIu64, end.us, begin.us);
 	if (err)
 		return err;
 	add_record(csv, place, &begin);

@@ -63,7 +63,7 @@ int trace_parse_number(const struct trace_place *p, const char *field, const cha
 	is = g_strdup_printf("the %s is ", what);
 	if (g_error_matches(error, G_NUMBER_PARSER_ERROR, G_NUMBER_PARSER_ERROR_INVALID))
 		return trace_refuse(p, is, field, ", which is no number");
-	return trace_damaged(p, "the %s is %.40s, more than the %" PRIu64 " there can be", what, field, (uint64_t)most);
+	return trace_damaged(p, "the %s is %.40s, more than the %" PRIu64 " there can be", what, field, most);
 }
 
 static int missing(const struct trace_place *p, const char *what)
@@ -160,7 +160,7 @@ static int parse_max(const struct trace_place *p, const char *field, struct trac
 
 	err = trace_parse_number(p, field, "maximum", PTRDIFF_MAX, &record->max);
 	if (!err && record->max < record->bytes)
-		err = trace_damaged(p, "the maximum is %" PRIu64 ", less than the size", (uint64_t)record->max);
+		err = trace_damaged(p, "the maximum is %" PRIu64 ", less than the size", record->max);
 	return err;
 }
 

@@ -111,7 +111,7 @@ static int apply_alloc(struct reader *r, struct pool *p, const struct trace_reco
 
 	if (birth)
 		return trace_damaged(&r->place, "allocates %" PRIu64 ", which line %" G_GUINT32_FORMAT
-			       " did and nobody has freed", (uint64_t)record->id, birth->line);
+			       " did and nobody has freed", record->id, birth->line);
 	err = trace_tags_number(&r->place, p->tags, record, &op.tag);
 	if (err)
 		return err;
@@ -128,16 +128,13 @@ static int apply_free(struct reader *r, struct pool *p, const struct trace_recor
 	struct trace_op op = { .line = r->place.line };
 
 	if (!birth)
-		return trace_damaged(&r->place, "frees %" PRIu64 ", which is not allocated",
-				     (uint64_t)record->id);
+		return trace_damaged(&r->place, "frees %" PRIu64 ", which is not allocated", record->id);
 	if (r->place.version == 1 && birth->bytes != record->bytes)
-		return trace_damaged(&r->place,
-				     "frees %" PRIu64 " bytes of %" PRIu64 ", for which line %"
-				     G_GUINT32_FORMAT " allocated %zu", (uint64_t)record->bytes,
-				     (uint64_t)record->id, birth->line, birth->bytes);
-	if (record->moved > birth->bytes)
-		return trace_damaged(&r->place, "moved %" PRIu64 " bytes of %zu", (uint64_t)record->moved,
+		return trace_damaged(&r->place, "frees %" PRIu64 " bytes of %" PRIu64 ", for which line %"
+				     G_GUINT32_FORMAT " allocated %zu", record->bytes, record->id, birth->line,
 				     birth->bytes);
+	if (record->moved > birth->bytes)
+		return trace_damaged(&r->place, "moved %" PRIu64 " bytes of %zu", record->moved, birth->bytes);
 	op.bytes = birth->bytes;
 	op.slot = birth->slot;
 	op.stream = birth->stream;
@@ -156,15 +153,12 @@ static int apply_resize(struct reader *r, struct pool *p, const struct trace_rec
 			       .flags = (uint8_t)record->flags };
 
 	if (!birth)
-		return trace_damaged(&r->place, "resizes %" PRIu64 ", which is not allocated",
-				     (uint64_t)record->id);
+		return trace_damaged(&r->place, "resizes %" PRIu64 ", which is not allocated", record->id);
 	if (other && record->to != record->id)
 		return trace_damaged(&r->place, "moves %" PRIu64 " to %" PRIu64 ", which line %"
-				     G_GUINT32_FORMAT " allocated and nobody has freed", (uint64_t)record->id,
-				     (uint64_t)record->to, other->line);
+				     G_GUINT32_FORMAT " allocated and nobody has freed", record->id, record->to, other->line);
 	if (!record->bytes)
-		return trace_damaged(&r->place, "resizes %" PRIu64 " to 0 bytes, which would free it",
-				     (uint64_t)record->id);
+		return trace_damaged(&r->place, "resizes %" PRIu64 " to 0 bytes, which would free it", record->id);
 	op.slot = birth->slot;
 	g_hash_table_remove(p->live, GSIZE_TO_POINTER((gsize)record->id));
 	g_hash_table_insert(p->live, GSIZE_TO_POINTER((gsize)record->to), GSIZE_TO_POINTER((gsize)p->ops->len));
@@ -178,8 +172,7 @@ static int apply_use(struct reader *r, struct pool *p, const struct trace_record
 	struct trace_op op = { .line = r->place.line, .kind = TRACE_USE };
 
 	if (!birth)
-		return trace_damaged(&r->place, "uses %" PRIu64 ", which is not allocated",
-				     (uint64_t)record->id);
+		return trace_damaged(&r->place, "uses %" PRIu64 ", which is not allocated", record->id);
 	op.bytes = birth->bytes;
 	op.slot = birth->slot;
 	add_op(p, &op, record);
@@ -266,8 +259,7 @@ static void begin_pool(struct reader *r)
 static int apply_begin(struct reader *r, const struct trace_record *record)
 {
 	if (record->pool != r->pools->len + 1)
-		return trace_damaged(&r->place, "pool %" PRIu64 " begins, where the next is %u",
-				     (uint64_t)record->pool,
+		return trace_damaged(&r->place, "pool %" PRIu64 " begins, where the next is %u", record->pool,
 			       r->pools->len + 1);
 	begin_pool(r);
 	((struct pool *)r->pools->pdata[r->pools->len - 1])->device = (unsigned int)record->other;
@@ -282,7 +274,7 @@ static int apply(struct reader *r, const struct trace_record *record)
 		return apply_begin(r, record);
 	p = record->pool && record->pool <= r->pools->len ? r->pools->pdata[record->pool - 1] : NULL;
 	if (!p || p->over)
-		return trace_damaged(&r->place, "pool %" PRIu64 " %s", (uint64_t)record->pool,
+		return trace_damaged(&r->place, "pool %" PRIu64 " %s", record->pool,
 			       p ? "was destroyed before" : "has not begun");
 	switch (record->op) {
 	case 'a':
@@ -329,8 +321,7 @@ static int begin_trace(struct reader *r, const char *line)
 static int apply_in_time(struct reader *r, const struct trace_record *record)
 {
 	if (record->us < r->us)
-		return trace_damaged(&r->place, "the time goes back from %" PRIu64 " to %" PRIu64,
-				     (uint64_t)r->us, (uint64_t)record->us);
+		return trace_damaged(&r->place, "the time goes back from %" PRIu64 " to %" PRIu64, r->us, record->us);
 	r->us = record->us;
 	return apply(r, record);
 }
@@ -492,11 +483,9 @@ static struct trace *trace_of(struct pool *p)
 		.streams = g_hash_table_size(p->streams),
 		.captures = p->last_ops->len,
 	};
-	trace->ops = (struct trace_op *)(void *)g_array_free(p->ops, FALSE);
-	p->ops = g_array_new(FALSE, FALSE, sizeof(struct trace_op));
+	trace->ops = g_array_steal(p->ops, NULL);
 	trace->n_tags = p->tags->len;
-	trace->tags = (struct trace_tag *)(void *)g_array_free(p->tags, FALSE);
-	p->tags = g_array_new(FALSE, FALSE, sizeof(struct trace_tag));
+	trace->tags = g_array_steal(p->tags, NULL);
 	return trace;
 }
 
