@@ -19,7 +19,7 @@ size_t block_any_size(struct worker *w, const struct vpmm_opts *opts, bool clear
 {
 	size_t size;
 
-	switch (g_rand_int_range(w->rand, 0, 6)) {
+	switch (contents_is_plain(w) ? 0 : g_rand_int_range(w->rand, 0, 6)) {
 	case 0:
 		size = (size_t)g_rand_int_range(w->rand, 1, 4 * (gint32)PAGE);
 		break;
@@ -75,7 +75,7 @@ static int call_malloc(struct worker *w, unsigned int pool, void **ptr, size_t s
 	if (max)
 		return vpmm_malloc_growable(of, ptr, size, max, s->handle);
 	/* What the driver would serve, and is taken for the driver's, would become a page. */
-	if (!flags && opts->page_size != SIZE_MAX && contents_one_in(w, 8) &&
+	if (!flags && !contents_is_plain(w) && opts->page_size != SIZE_MAX && contents_one_in(w, 8) &&
 	    (opts->small != VPMM_SMALL_DRIVER || size >= page_size_of(opts)))
 		return malloc_aligned(w, of, ptr, size, s);
 	return flags || contents_one_in(w, 8) ? vpmm_malloc_flags(of, ptr, size, s->handle, flags) :
@@ -168,7 +168,7 @@ struct block *block_add(struct worker *w, unsigned int pool, void *ptr, size_t s
 /* What a block can grow to; 0: it cannot. */
 static size_t any_max(struct worker *w, const struct vpmm_opts *opts, size_t size, const struct stream *s)
 {
-	if (s->captured || opts->page_size == SIZE_MAX || !contents_one_in(w, 8))
+	if (s->captured || opts->page_size == SIZE_MAX || contents_is_plain(w) || !contents_one_in(w, 8))
 		return 0;
 	return size * (size_t)g_rand_int_range(w->rand, 1, 9);
 }
@@ -328,7 +328,7 @@ static bool cover(struct worker *w, struct block *b, guint i, struct stream *s)
 	if (r->covered >= r->last)
 		return true;
 	if (r->stream->owner == w && !r->stream->captured && !r->stream->gone && !tag_is_paused(w, b) &&
-	    contents_one_in(w, 3))
+	    !contents_is_plain(w) && contents_one_in(w, 3))
 		return block_name(w, b, r->stream);
 	return stream_behind(s, r->stream, r->last);
 }
@@ -384,7 +384,7 @@ bool block_release(struct worker *w, struct block *b, struct stream *s)
 {
 	struct vpmm_pool *pool = contents_pool(w, b->pool);
 
-	if (!w->run->captures && contents_one_in(w, 16))
+	if (!w->run->captures && !contents_repeats(w) && contents_one_in(w, 16))
 		return release_any(w, b, s);
 	if (!block_may_release(w, b, s))
 		return false;

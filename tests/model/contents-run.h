@@ -12,6 +12,9 @@
 /* The most workers that a run has. */
 #define CONTENTS_WORKERS 4
 
+/* In place of a number of workers: one, which for most of its steps has a single stream, and repeats itself. */
+#define CONTENTS_ONE_STREAM 0
+
 /**
  * struct contents_counts - what was done
  * @seeds: runs
@@ -46,7 +49,7 @@ extern const struct contents_faults *contents_faults;
  * contents_run() - perform the operations of a seed, and look at everything in the end
  * @seed: the seed
  * @steps: of each worker
- * @workers: how many there are; one is the calling thread
+ * @workers: how many there are; one is the calling thread; or CONTENTS_ONE_STREAM
  * @counts: what was done is added
  */
 void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct contents_counts *counts);

@@ -38,6 +38,8 @@ struct stream *stream_any(struct worker *w)
 {
 	guint start = (guint)g_rand_int_range(w->rand, 0, (gint32)w->streams->len);
 
+	if (contents_repeats(w))
+		return w->streams->pdata[0];
 	for (guint i = 0; i < w->streams->len; i++) {
 		struct stream *s = w->streams->pdata[(start + i) % w->streams->len];
 

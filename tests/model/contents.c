@@ -67,12 +67,13 @@ static bool one_in(GRand *rand, int n)
 	return !g_rand_int_range(rand, 0, n);
 }
 
-static void choose_extents(struct vpmm_opts *opts, GRand *rand)
+/* @run: a stream that is alone leaves nothing open in a pool of pages. */
+static void choose_extents(const struct run *run, struct vpmm_opts *opts, GRand *rand)
 {
 	size_t page_size = one_in(rand, 6) ? 2 * PAGE : PAGE;
 
 	opts->page_size = page_size == PAGE ? 0 : page_size;
-	switch (g_rand_int_range(rand, 0, 12)) {
+	switch (g_rand_int_range(rand, run->repeats ? 3 : 0, 12)) {
 	case 0: case 1: case 2:
 		opts->extent_max = page_size;
 		opts->small = VPMM_SMALL_DRIVER;
@@ -113,10 +114,10 @@ static void choose_sizes(struct vpmm_opts *opts, GRand *rand)
 	opts->overlap = one_in(rand, 4) ? g_rand_int_range(rand, VPMM_OVERLAP_NONE, 201) : 0;
 }
 
-static void choose_options(struct vpmm_opts *opts, GRand *rand)
+static void choose_options(const struct run *run, struct vpmm_opts *opts, GRand *rand)
 {
 	*opts = (struct vpmm_opts){ FIXTURE_PACKED, .log = ignore };
-	choose_extents(opts, rand);
+	choose_extents(run, opts, rand);
 	choose_sizes(opts, rand);
 	opts->reuse = one_in(rand, 4) ? VPMM_REUSE_BLOCK : VPMM_REUSE_ASYNC;
 	opts->scrub = one_in(rand, 3) ? g_rand_int_range(rand, 1, 3) : VPMM_SCRUB_NONE;
@@ -155,7 +156,7 @@ static void open_pools(struct run *run, GRand *rand)
 {
 	run->n_pools = one_in(rand, 4) ? 2 : 1;
 	for (unsigned int i = 0; i < run->n_pools; i++) {
-		choose_options(&run->opts[i], rand);
+		choose_options(run, &run->opts[i], rand);
 		run->limited |= run->opts[i].limit || run->opts[i].limit_percent;
 		describe(run, &run->opts[i]);
 		contents_ok(run, (contents_faults ? contents_faults->create : vpmm_pool_create)(&run->pools[i], &run->opts[i]));
@@ -181,6 +182,7 @@ static void open_worker(struct run *run, unsigned int index, GRand *rand)
 
 	*w = (struct worker){ .run = run, .index = index };
 	w->rand = g_rand_new_with_seed_array(seeds, G_N_ELEMENTS(seeds));
+	w->odd = g_rand_new_with_seed(run->seed);
 	w->live = g_ptr_array_new();
 	w->streams = g_ptr_array_new();
 	w->ranges = g_ptr_array_new_with_free_func(range_free_struct);
@@ -324,9 +326,9 @@ static unsigned int any_flags(struct worker *w)
 {
 	unsigned int flags = contents_one_in(w, 6) ? VPMM_ZERO : 0;
 
-	if (contents_one_in(w, 8))
+	if (!contents_repeats(w) && contents_one_in(w, 8))
 		flags |= VPMM_IDLE;
-	if (contents_one_in(w, 16))
+	if (!contents_repeats(w) && contents_one_in(w, 16))
 		flags |= VPMM_SHAREABLE;
 	return flags;
 }
@@ -334,14 +336,15 @@ static unsigned int any_flags(struct worker *w)
 static void malloc_step(struct worker *w)
 {
 	struct stream *s = stream_any(w);
+	bool plain = contents_is_plain(w);
 
-	if (s && contents_one_in(w, 60))
+	if (s && !plain && contents_one_in(w, 60))
 		block_burst(w, s);
-	else if (s && contents_one_in(w, 12))
+	else if (s && !plain && contents_one_in(w, 12))
 		block_unused(w, s);
-	else if (s && contents_one_in(w, 24))
+	else if (s && !plain && contents_one_in(w, 24))
 		block_hand_on(w, s);
-	else if (s && contents_one_in(w, 16))
+	else if (s && !plain && contents_one_in(w, 16))
 		block_less(w, s);
 	else if (s && w->live->len < MOST_LIVE)
 		block_new(w, s, any_flags(w));
@@ -366,7 +369,7 @@ static void free_step(struct worker *w)
 		return;
 	if (contents_one_in(w, 2))
 		block_access(w, b, s, false);
-	if (contents_one_in(w, 3))
+	if (contents_one_in(w, 3) && !contents_is_plain(w))
 		block_resize(w, b, s);
 	else if (b->apart && contents_one_in(w, 2))
 		block_share(w, b, s);
@@ -381,16 +384,16 @@ static void access_step(struct worker *w)
 
 	if (!s)
 		return;
-	if (contents_one_in(w, 3))
+	if (contents_one_in(w, 3) && !contents_is_plain(w))
 		block_name(w, b, s);
 	block_access(w, b, s, contents_one_in(w, 3));
-	if (contents_one_in(w, 6))
+	if (contents_one_in(w, 6) && !contents_is_plain(w))
 		block_name(w, b, s);
 }
 
 static void step(struct worker *w)
 {
-	int what = g_rand_int_range(w->rand, 0, 100);
+	int what = g_rand_int_range(w->rand, 0, contents_is_plain(w) ? 50 : 100);
 
 	if (what < 28)
 		malloc_step(w);
@@ -398,9 +401,9 @@ static void step(struct worker *w)
 		free_step(w);
 	else if (what < 74)
 		access_step(w);
-	else if (what < 84 && w->run->captures)
+	else if (what < 84 && w->run->captures && !contents_repeats(w))
 		graph_step(w);
-	else if (what < 86)
+	else if (what < 86 && !contents_repeats(w))
 		stream_renew(w);
 	else if (what < 88)
 		contents_one_in(w, 2) ? look(w) : change(w);
@@ -410,12 +413,51 @@ static void step(struct worker *w)
 		post(w);
 	else if (w->run->n_workers > 1)
 		fetch(w);
-	if (w->run->ranges && contents_one_in(w, 8))
+	if (w->run->ranges && !contents_repeats(w) && contents_one_in(w, 8))
 		range_step(w);
-	if (w->run->tags && contents_one_in(w, 24))
+	if (w->run->tags && !contents_is_plain(w) && contents_one_in(w, 24))
 		tag_step(w);
 	if (contents_one_in(w, (int)w->run->lazy))
 		stream_complete_any(w);
+}
+
+/* The same steps as before, but for a few, from the same blocks on: none. */
+static void repeat_step(struct worker *w)
+{
+	const struct run *run = w->run;
+	GRand *rand = w->rand;
+
+	if (w->step % run->pass == 0) {
+		while (w->live->len)
+			block_release(w, w->live->pdata[w->live->len - 1], w->streams->pdata[0]);
+		g_rand_set_seed(rand, run->seed);
+	}
+	if (w->step + run->named == run->repeats && w->live->len) {
+		w->named = block_any(w);
+		block_name(w, w->named, w->streams->pdata[1]);
+	}
+	/* Later, once the pool has had the time to settle. */
+	if (!run->odd || w->step < run->repeats / 3 * 2 || g_rand_int_range(w->odd, 0, run->odd)) {
+		step(w);
+		return;
+	}
+	w->rand = w->odd;
+	if (w->live->len && contents_one_in(w, 2))
+		block_resize(w, block_any(w), stream_any(w));
+	else
+		step(w);
+	w->rand = rand;
+}
+
+/* Others work from now on. The pool meets one of them first when a block is freed that it was named for. */
+static void meet_others(struct worker *w)
+{
+	struct stream *s = w->streams->pdata[0];
+
+	if (contents_one_in(w, 2))
+		stream_complete(w, s, UINT_MAX);
+	if (w->named && g_ptr_array_find(w->live, w->named, NULL))
+		block_release(w, w->named, s);
 }
 
 static void check(struct run *run)
@@ -431,11 +473,16 @@ static void *work(void *data)
 	struct stream *own = NULL;
 
 	self = w;
-	if (contents_one_in(w, 2))
+	if (!w->run->repeats && contents_one_in(w, 2))
 		own = stream_new(w, VPMM_HOST_STREAM_PER_THREAD);
 	for (; w->step < w->run->steps; w->step++) {
-		step(w);
-		if (contents_one_in(w, (int)w->run->checks))
+		if (w->run->repeats && w->step == w->run->repeats)
+			meet_others(w);
+		if (contents_repeats(w))
+			repeat_step(w);
+		else
+			step(w);
+		if (!contents_is_plain(w) && contents_one_in(w, (int)w->run->checks))
 			check(w->run);
 	}
 	graph_end(w);
@@ -534,6 +581,7 @@ static void close_worker(struct worker *w)
 	g_ptr_array_free(w->shadows, TRUE);
 	g_ptr_array_free(w->kept, TRUE);
 	g_rand_free(w->rand);
+	g_rand_free(w->odd);
 }
 
 static void close_run(struct run *run, struct contents_counts *counts)
@@ -563,12 +611,19 @@ void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct
 
 	run->seed = seed;
 	run->steps = steps;
-	run->n_workers = workers;
+	run->n_workers = MAX(workers, 1);
 	run->text = g_string_new(NULL);
 	run->captures = !one_in(rand, 4);
 	run->ranges = one_in(rand, 3);
 	run->lazy = lazy[g_rand_int_range(rand, 0, G_N_ELEMENTS(lazy))];
-	run->checks = checks[g_rand_int_range(rand, workers > 1 ? 2 : 0, G_N_ELEMENTS(checks))];
+	run->checks = checks[g_rand_int_range(rand, workers == 1 ? 0 : 2, G_N_ELEMENTS(checks))];
+	if (workers == CONTENTS_ONE_STREAM) {
+		run->repeats = steps - steps / 8;
+		run->pass = (unsigned int)g_rand_int_range(rand, 40, 160);
+		run->plain = !one_in(rand, 3);
+		run->odd = one_in(rand, 2) ? 2 * (gint32)run->pass : 0;
+		run->named = (unsigned int)g_rand_int_range(rand, 0, 60);
+	}
 	run->streams = g_ptr_array_new_with_free_func(stream_free);
 	run->mail = g_ptr_array_new();
 	run->writers = g_new0(struct shadow *, MOST_KEYS);
@@ -577,7 +632,7 @@ void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct
 	pthread_rwlock_init(&run->begins, NULL);
 	choose_device(run, rand);
 	open_pools(run, rand);
-	for (unsigned int i = 0; i < workers; i++)
+	for (unsigned int i = 0; i < run->n_workers; i++)
 		open_worker(run, i, rand);
 	run->tags = one_in(rand, 2);
 	g_rand_free(rand);

@@ -177,6 +177,8 @@ struct group {
  * @run: what it is part of
  * @index: of the worker
  * @rand: what it does
+ * @odd: what it does when it does not repeat itself
+ * @named: while it has one stream: a block that another was named for; or NULL
  * @step: how far it has come
  * @armed: calls of the driver could fail during its last call
  * @paused: by pool: its tag is paused
@@ -198,6 +200,8 @@ struct worker {
 	struct run *run;
 	unsigned int index;
 	GRand *rand;
+	GRand *odd;
+	struct block *named;
 	unsigned int step;
 	bool armed;
 	bool paused[CONTENTS_POOLS];
@@ -229,6 +233,11 @@ struct worker {
  * @calm: whether no call of the driver fails any more
  * @ranges: whether there are addresses that the CPU and the device share
  * @tags: whether there are blocks of tags, which are paused and resumed
+ * @repeats: so many steps are done with one stream, before there are others; 0: there are others from the start
+ * @pass: of these, so many are repeated again and again
+ * @odd: of so many steps that are repeated, one is another; 0: none is
+ * @named: so many steps before the others, a block is named for one of them; 0: none is
+ * @plain: what is repeated is hardly more than mallocs and frees
  * @lazy: of so many steps, one completes work
  * @checks: of so many steps, one is followed by vpmm_pool_check()
  * @workers: the workers
@@ -258,6 +267,11 @@ struct run {
 	bool calm;
 	bool ranges;
 	bool tags;
+	unsigned int repeats;
+	unsigned int pass;
+	gint32 odd;
+	unsigned int named;
+	bool plain;
 	unsigned int lazy;
 	unsigned int checks;
 	struct worker workers[CONTENTS_WORKERS];
@@ -344,6 +358,29 @@ void contents_disarm(struct worker *w, unsigned int pool);
  * Return: true, once in @n times.
  */
 bool contents_one_in(struct worker *w, int n);
+
+/**
+ * contents_repeats() - whether a worker repeats itself on one stream, so that it does nothing that a pool takes for
+ * another stream's: captures, frees on any stream, blocks for the CPU, streams that come and go
+ * @w: the worker
+ *
+ * Return: whether it does.
+ */
+static inline bool contents_repeats(const struct worker *w)
+{
+	return w->step < w->run->repeats;
+}
+
+/**
+ * contents_is_plain() - whether a worker leaves out calls by which a pool may tidy up what it has left for later
+ * @w: the worker
+ *
+ * Return: whether it does.
+ */
+static inline bool contents_is_plain(const struct worker *w)
+{
+	return contents_repeats(w) && w->run->plain && w->rand != w->odd;
+}
 
 /**
  * contents_connect() - take new sockets, with nothing under way

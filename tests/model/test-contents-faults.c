@@ -59,13 +59,13 @@ static void disarm(struct vpmm_pool *pool)
 		backend_fault_arm(pool->core.backend, (enum backend_op)op, 0, 0, 0);
 }
 
-static void test_faults(void)
+static void test_faults(gconstpointer workers)
 {
 	unsigned int first = setting("VPMM_TEST_SEED", 1), seeds = setting("VPMM_TEST_SEEDS", SEEDS);
 	struct contents_counts counts = { 0 };
 
 	for (unsigned int i = 0; i < seeds; i++)
-		contents_run(first + i, setting("VPMM_TEST_STEPS", STEPS), 1, &counts);
+		contents_run(first + i, setting("VPMM_TEST_STEPS", STEPS), GPOINTER_TO_UINT(workers), &counts);
 	g_assert_cmpuint(counts.words, >, 0);
 }
 
@@ -75,6 +75,7 @@ int main(int argc, char **argv)
 
 	g_test_init(&argc, &argv, NULL);
 	contents_faults = &faults;
-	g_test_add_func("/contents/faults", test_faults);
+	g_test_add_data_func("/contents/faults", GUINT_TO_POINTER(1), test_faults);
+	g_test_add_data_func("/contents/one-stream-faults", GUINT_TO_POINTER(CONTENTS_ONE_STREAM), test_faults);
 	return g_test_run();
 }

@@ -23,7 +23,7 @@ static void report(const struct contents_counts *counts)
 static void run_seeds(unsigned int seeds, unsigned int workers)
 {
 	struct contents_counts counts = { 0 };
-	unsigned int first = setting("VPMM_TEST_SEED", 1), steps = setting("VPMM_TEST_STEPS", STEPS) / workers;
+	unsigned int first = setting("VPMM_TEST_SEED", 1), steps = setting("VPMM_TEST_STEPS", STEPS) / MAX(workers, 1);
 
 	seeds = setting("VPMM_TEST_SEEDS", seeds);
 	for (unsigned int i = 0; i < seeds; i++)
@@ -36,6 +36,11 @@ static void test_alone(void)
 	run_seeds(SEEDS, 1);
 }
 
+static void test_one_stream(void)
+{
+	run_seeds(SEEDS, CONTENTS_ONE_STREAM);
+}
+
 static void test_threads(gconstpointer workers)
 {
 	run_seeds(SEEDS, GPOINTER_TO_UINT(workers));
@@ -45,6 +50,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/contents/one-thread", test_alone);
+	g_test_add_func("/contents/one-stream", test_one_stream);
 	g_test_add_data_func("/contents/threads/2", GUINT_TO_POINTER(2), test_threads);
 	g_test_add_data_func("/contents/threads/4", GUINT_TO_POINTER(CONTENTS_WORKERS), test_threads);
 	return g_test_run();
