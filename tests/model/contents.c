@@ -432,10 +432,6 @@ static void repeat_step(struct worker *w)
 			block_release(w, w->live->pdata[w->live->len - 1], w->streams->pdata[0]);
 		g_rand_set_seed(rand, run->seed);
 	}
-	if (w->step + run->named == run->repeats && w->live->len) {
-		w->named = block_any(w);
-		block_name(w, w->named, w->streams->pdata[1]);
-	}
 	/* Later, once the pool has had the time to settle. */
 	if (!run->odd || w->step < run->repeats / 3 * 2 || g_rand_int_range(w->odd, 0, run->odd)) {
 		step(w);
@@ -447,17 +443,6 @@ static void repeat_step(struct worker *w)
 	else
 		step(w);
 	w->rand = rand;
-}
-
-/* Others work from now on. The pool meets one of them first when a block is freed that it was named for. */
-static void meet_others(struct worker *w)
-{
-	struct stream *s = w->streams->pdata[0];
-
-	if (contents_one_in(w, 2))
-		stream_complete(w, s, UINT_MAX);
-	if (w->named && g_ptr_array_find(w->live, w->named, NULL))
-		block_release(w, w->named, s);
 }
 
 static void check(struct run *run)
@@ -476,8 +461,9 @@ static void *work(void *data)
 	if (!w->run->repeats && contents_one_in(w, 2))
 		own = stream_new(w, VPMM_HOST_STREAM_PER_THREAD);
 	for (; w->step < w->run->steps; w->step++) {
-		if (w->run->repeats && w->step == w->run->repeats)
-			meet_others(w);
+		/* The others begin while the work of the first is pending, or has just completed. */
+		if (w->run->repeats && w->step == w->run->repeats && contents_one_in(w, 2))
+			stream_complete(w, w->streams->pdata[0], UINT_MAX);
 		if (contents_repeats(w))
 			repeat_step(w);
 		else
@@ -622,7 +608,6 @@ void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct
 		run->pass = (unsigned int)g_rand_int_range(rand, 40, 160);
 		run->plain = !one_in(rand, 3);
 		run->odd = one_in(rand, 2) ? 2 * (gint32)run->pass : 0;
-		run->named = (unsigned int)g_rand_int_range(rand, 0, 60);
 	}
 	run->streams = g_ptr_array_new_with_free_func(stream_free);
 	run->mail = g_ptr_array_new();

@@ -178,7 +178,6 @@ struct group {
  * @index: of the worker
  * @rand: what it does
  * @odd: what it does when it does not repeat itself
- * @named: while it has one stream: a block that another was named for; or NULL
  * @step: how far it has come
  * @armed: calls of the driver could fail during its last call
  * @paused: by pool: its tag is paused
@@ -201,7 +200,6 @@ struct worker {
 	unsigned int index;
 	GRand *rand;
 	GRand *odd;
-	struct block *named;
 	unsigned int step;
 	bool armed;
 	bool paused[CONTENTS_POOLS];
@@ -236,7 +234,6 @@ struct worker {
  * @repeats: so many steps are done with one stream, before there are others; 0: there are others from the start
  * @pass: of these, so many are repeated again and again
  * @odd: of so many steps that are repeated, one is another; 0: none is
- * @named: so many steps before the others, a block is named for one of them; 0: none is
  * @plain: what is repeated is hardly more than mallocs and frees
  * @lazy: of so many steps, one completes work
  * @checks: of so many steps, one is followed by vpmm_pool_check()
@@ -270,7 +267,6 @@ struct run {
 	unsigned int repeats;
 	unsigned int pass;
 	gint32 odd;
-	unsigned int named;
 	bool plain;
 	unsigned int lazy;
 	unsigned int checks;
