@@ -50,8 +50,7 @@ static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct
 		owner_note(&pool->core, region, stream);
 	live_end(&pool->core, region, stream, event, told);
 	event_unref(event);
-	if (pool->core.settings.cache)
-		cache_flush_full(&pool->core, stream, handle);
+	cache_flush_full(&pool->core, stream, handle);
 	return 0;
 }
 

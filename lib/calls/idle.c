@@ -55,8 +55,7 @@ static void enter_idle_stream(struct vpmm_pool *pool, struct stream *stream, str
 		return;
 	}
 	enter_stream(pool, stream, handle);
-	if (pool->core.settings.cache)
-		cache_flush(&pool->core, stream, handle, 0);
+	cache_flush(&pool->core, stream, handle, 0);
 }
 
 static int malloc_idle(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, bool shareable)

@@ -140,11 +140,12 @@ static void graph_gone(struct pending *pending, uint64_t id)
 	if (!graph)
 		return;
 	graph->gone = true;
+	if (graph->group)
+		graph->group->gone++;
 	if (!group_is_named(graph)) {
 		end_graph(pending, id);
 		return;
 	}
-	graph->group->gone++;
 	if (group_is_gone(graph->group))
 		end_group(pending, graph->group);
 }

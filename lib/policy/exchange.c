@@ -8,24 +8,8 @@
 #include "policy/trim.h"
 #include "policy/tuning.h"
 
-/**
- * struct broken - the whole extents that a block would break, at its start and at its end
- * @count: how many
- * @extents: the extents
- * @from: the first page of each that the block needs
- * @bytes: bytes of those pages
- * @left: bytes of all that the block would pin, and not use
- */
-struct broken {
-	guint count;
-	struct extent *extents[2];
-	uint64_t from[2];
-	size_t bytes[2];
-	size_t left;
-};
-
 /* @place: of the whole extent at one end of the block. */
-static void add_broken(struct core *core, struct broken *broken, const struct place *place, uint64_t addr, uint64_t end)
+static void add_broken(struct core *core, struct exchange *x, const struct place *place, uint64_t addr, uint64_t end)
 {
 	struct extent *extent = place->extent;
 	uint64_t from = MAX(place->addr, addr), to = MIN(place->addr + extent->size, end);
@@ -33,79 +17,74 @@ static void add_broken(struct core *core, struct broken *broken, const struct pl
 
 	if (to - from == extent->size)
 		return;
-	broken->extents[broken->count] = extent;
-	broken->from[broken->count] = place->addr + before;
-	broken->bytes[broken->count] = core_page_up(core, to - place->addr - before);
-	broken->left += extent->size - broken->bytes[broken->count];
-	broken->count++;
+	x->extents[x->count] = extent;
+	x->from[x->count] = place->addr + before;
+	x->bytes[x->count] = core_page_up(core, to - place->addr - before);
+	x->left += extent->size - x->bytes[x->count];
+	x->count++;
 }
 
-static struct broken find_broken(struct core *core, uint64_t addr, size_t size)
+static struct exchange find_broken(struct core *core, uint64_t addr, size_t size)
 {
 	const struct place *first = extent_place_mapped(&core->extents, addr);
 	const struct place *last = extent_place_mapped(&core->extents, addr + size - 1);
-	struct broken broken = { .count = 0 };
+	struct exchange x = { .count = 0 };
 
 	if (extent_is_whole(first->extent))
-		add_broken(core, &broken, first, addr, addr + size);
+		add_broken(core, &x, first, addr, addr + size);
 	if (first != last && extent_is_whole(last->extent))
-		add_broken(core, &broken, last, addr, addr + size);
-	return broken;
+		add_broken(core, &x, last, addr, addr + size);
+	return x;
 }
 
 /* Whether at least half as much would be pinned as an extent has that is created for the block. */
-static bool is_coarse(const struct broken *broken, size_t created)
+static bool is_coarse(const struct exchange *x, size_t created)
 {
-	return broken->left * 2 >= created;
+	return x->left * 2 >= created;
 }
 
 /* A little may be pinned, as an exchange takes driver calls. */
-static bool is_too_much(const struct core *core, const struct broken *broken)
+static bool is_too_much(const struct core *core, const struct exchange *x)
 {
-	return core->extents.coarse_bytes + broken->left >
-	       core->extents.bytes / 1000 * (uint64_t)tuning_exchange_from;
+	return core->extents.coarse_bytes + x->left > core->extents.bytes / 1000 * (uint64_t)tuning_exchange_from;
 }
 
-bool exchange_is_due(struct core *core, const struct request *request, uint64_t addr)
+bool exchange_is_due(struct core *core, const struct request *request, uint64_t addr, struct exchange *x)
 {
-	struct broken broken;
-
 	if (request->frugal)
 		return false;
-	broken = find_broken(core, addr, request->size);
-	return broken.left && is_too_much(core, &broken) && is_coarse(&broken, gather_new_size(core, request->size));
+	*x = find_broken(core, addr, request->size);
+	return x->left && is_too_much(core, x) && is_coarse(x, gather_new_size(core, request->size));
 }
 
-bool exchange_is_allowed(struct core *core, const struct request *request, uint64_t addr)
+bool exchange_is_allowed(struct core *core, const struct request *request, const struct exchange *x)
 {
-	struct broken broken = find_broken(core, addr, request->size);
 	size_t without = 0, with = 0;
 
-	for (guint i = 0; i < broken.count; i++) {
-		without += broken.extents[i]->size;
-		with += broken.bytes[i];
+	for (guint i = 0; i < x->count; i++) {
+		without += x->extents[i]->size;
+		with += x->bytes[i];
 	}
 	return growth_allows(core, request->size, without, with);
 }
 
-bool exchange_is_possible(struct core *core, const struct request *request, uint64_t addr)
+bool exchange_is_possible(struct core *core, const struct exchange *x)
 {
-	struct broken broken = find_broken(core, addr, request->size);
 	bool possible = true;
 
-	for (guint i = 0; i < broken.count; i++)
-		possible = possible && trim_is_free(core, broken.extents[i]);
+	for (guint i = 0; i < x->count; i++)
+		possible = possible && trim_is_free(core, x->extents[i]);
 	return possible;
 }
 
 void exchange_note(struct core *core, uint64_t addr, size_t size, bool again)
 {
-	struct broken broken = find_broken(core, addr, size);
+	struct exchange x = find_broken(core, addr, size);
 
-	if (!broken.left || !is_coarse(&broken, again ? gather_last_size(core, size) : gather_new_size(core, size)))
+	if (!x.left || !is_coarse(&x, again ? gather_last_size(core, size) : gather_new_size(core, size)))
 		return;
-	for (guint i = 0; i < broken.count; i++)
-		extent_set_coarse(&core->extents, broken.extents[i]);
+	for (guint i = 0; i < x.count; i++)
+		extent_set_coarse(&core->extents, x.extents[i]);
 }
 
 /* Maps new memory where the extent was; the rest of its addresses stays a hole. */
@@ -119,25 +98,24 @@ static int replace(struct core *core, struct extent *extent, uint64_t from, size
 	return err;
 }
 
-int exchange_carry_out(struct core *core, const struct request *request, uint64_t addr)
+int exchange_carry_out(struct core *core, const struct request *request, const struct exchange *x)
 {
-	struct broken broken = find_broken(core, addr, request->size);
 	size_t piece = gather_new_size(core, request->size);
 	int err = 0;
 
-	for (guint i = 0; i < broken.count && !err; i++)
-		err = replace(core, broken.extents[i], broken.from[i], broken.bytes[i], piece);
+	for (guint i = 0; i < x->count && !err; i++)
+		err = replace(core, x->extents[i], x->from[i], x->bytes[i], piece);
 	return err;
 }
 
-void exchange_price(struct core *core, const struct request *request, uint64_t addr, struct vpmm_forecast *forecast)
+void exchange_price(struct core *core, const struct request *request, const struct exchange *x,
+		    struct vpmm_forecast *forecast)
 {
-	struct broken broken = find_broken(core, addr, request->size);
 	size_t piece = gather_new_size(core, request->size);
 
 	forecast->way = VPMM_WAY_GROW;
-	for (guint i = 0; i < broken.count; i++) {
-		forecast->grown += broken.bytes[i];
-		forecast->calls += 2 * ((broken.bytes[i] + piece - 1) / piece) + 1;
+	for (guint i = 0; i < x->count; i++) {
+		forecast->grown += x->bytes[i];
+		forecast->calls += 2 * ((x->bytes[i] + piece - 1) / piece) + 1;
 	}
 }

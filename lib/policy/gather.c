@@ -36,19 +36,13 @@ static int make_gather_hole(struct core *core, size_t bytes, struct region **hol
 	error_keep(&kept);
 	if (regions->chunks->len < (guint)tuning_chunks_most)
 		err = chunk_add(core, regions, bytes, hole);
-	if (err == -ENOMEM) {
-		error_restore(&kept);
-		err = alias_trim(core);
-		if (err)
-			return err;
-		*hole = region_find_unmapped(regions, bytes);
-		if (*hole)
-			return 0;
-		err = chunk_add(core, regions, bytes, hole);
-	}
 	if (!err)
 		*chunk = (*hole)->chunk;
-	return err;
+	if (err != -ENOMEM)
+		return err;
+	error_restore(&kept);
+	err = alias_trim(core);
+	return err ? err : chunk_find(core, regions, bytes, hole, chunk);
 }
 
 /* Decides where the new part of the block is mapped; *@chunk receives the chunk that was reserved for it, or NULL. */

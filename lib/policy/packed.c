@@ -120,7 +120,7 @@ static int commit_gather(struct core *core, struct plan *plan, uint64_t *addr)
 
 static int commit_exchange(struct core *core, const struct plan *plan, uint64_t *addr)
 {
-	int err = exchange_carry_out(core, plan->request, plan->addr);
+	int err = exchange_carry_out(core, plan->request, &plan->exchange);
 
 	return err ? err : commit_range(core, plan, addr);
 }

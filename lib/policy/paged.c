@@ -61,7 +61,7 @@ static int paged_find(struct core *core, size_t size, struct stream *stream, str
 	if (!*found)
 		err = paged_poll_fit(core, size, stream, found);
 	/* Other streams' caches may have a block that fits. */
-	if (!err && !*found && core->settings.cache && cache_flush_all(core))
+	if (!err && !*found && cache_flush_all(core))
 		err = paged_poll_fit(core, size, stream, found);
 	if (err)
 		return err;

@@ -124,10 +124,10 @@ static void step_fit(struct core *core, struct plan *plan)
 
 	if (!fit_find(core, request->stream, request->size, &addr))
 		return;
-	due = exchange_is_due(core, request, addr);
+	due = exchange_is_due(core, request, addr, &plan->exchange);
 	if (due && find_new(core, plan))
 		return;
-	if (due && exchange_is_allowed(core, request, addr))
+	if (due && exchange_is_allowed(core, request, &plan->exchange))
 		plan->addr = addr;
 	else
 		found(plan, PLAN_FIT, addr);
@@ -137,8 +137,7 @@ static void step_fit(struct core *core, struct plan *plan)
 static void step_exchange(struct core *core, struct plan *plan)
 {
 	if (plan->addr)
-		found(plan, exchange_is_possible(core, plan->request, plan->addr) ? PLAN_EXCHANGE : PLAN_FIT,
-		      plan->addr);
+		found(plan, exchange_is_possible(core, &plan->exchange) ? PLAN_EXCHANGE : PLAN_FIT, plan->addr);
 }
 
 /* With one stream nothing has become free since step_fit. */
@@ -347,7 +346,7 @@ void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm
 		forecast->calls = 3;
 		break;
 	case PLAN_EXCHANGE:
-		exchange_price(core, plan->request, plan->addr, forecast);
+		exchange_price(core, plan->request, &plan->exchange, forecast);
 		break;
 	default:
 		forecast->way = VPMM_WAY_REUSE;

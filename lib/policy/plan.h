@@ -11,6 +11,7 @@
 
 #include "core/memo.h"
 #include "core/wait-set.h"
+#include "policy/exchange.h"
 #include "policy/gather-plan.h"
 #include "policy/settle.h"
 
@@ -45,6 +46,7 @@ enum plan_way {
  * @request: the request
  * @way: how the request is served
  * @addr: where; not set for PLAN_GROW and PLAN_GATHER. PLAN_NONE: of a free range whose extents should be exchanged
+ * @exchange: PLAN_EXCHANGE, or if @addr is set so: those extents
  * @known: what the memo has for it
  * @reached: the first mapping at the address of the memo, if it can be had; NULL: it cannot, or was not looked at
  * @order: PLAN_GATHER, or if @reached: what the stream has to wait for
@@ -54,6 +56,7 @@ struct plan {
 	const struct request *request;
 	enum plan_way way;
 	uint64_t addr;
+	struct exchange exchange;
 	struct memo_found known;
 	struct place *reached;
 	struct order order;

@@ -21,8 +21,7 @@ int reclaim_unused(struct core *core)
 	int err;
 
 	lock_assert_held(&core->lock);
-	if (core->settings.cache)
-		cache_flush_all(core);
+	cache_flush_all(core);
 	err = stream_poll_busy(&core->streams, false);
 	if (!err)
 		err = zombie_reap(core);

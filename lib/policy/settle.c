@@ -198,9 +198,7 @@ int settle_pages(struct core *core, const struct request *request)
 	/* A frugal request comes after a full flush, and after all that can be unmapped was. */
 	if (request->frugal)
 		return 0;
-	/* Only tests give a paged pool caches. */
-	if (core->settings.cache)
-		cache_flush(core, request->stream, request->handle, 0);
+	cache_flush(core, request->stream, request->handle, 0);
 	return zombie_reap(core);
 }
 

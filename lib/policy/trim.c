@@ -225,8 +225,7 @@ int trim_pool(struct core *core, uint64_t keep, uint64_t *released)
 	lock_assert_held(&core->lock);
 	extent_retry_stray(&core->extents);
 	stray = core->extents.stray->len;
-	if (core->settings.cache)
-		cache_flush_all(core);
+	cache_flush_all(core);
 	err = stream_poll_busy(&core->streams, false);
 	if (!err)
 		err = zombie_reap(core);
