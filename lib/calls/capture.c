@@ -129,7 +129,7 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t a
 	if (err)
 		return err;
 	use_add_graph(&pool->pending, *addr, id);
-	use_set_home(&pool->pending, *addr, handle, id);
+	use_set_branch(&pool->pending, *addr, handle, id);
 	/* What a capture gets is whole pages of the pool's, so it is in the region maps. */
 	region = live_find(&pool->core, *addr);
 	assume(region);
@@ -179,8 +179,8 @@ int capture_free(struct vpmm_pool *pool, struct region *region, struct small *sm
 	hold->capture = id;
 	hold->outside = hold->outside || hold->maker != id;
 	/* Reuse it only if no other stream and no other branch of the graph uses it: those are not ordered before. */
-	if (region && region->stream == stream && use_is_home(use, handle, id))
-		hold->home = use->home;
+	if (region && region->stream == stream && use_is_branch(use, handle, id))
+		hold->branch = use->branch;
 	hold_keep(&pool->pending, hold);
 	pool->core.counts.frees++;
 	return 0;

@@ -182,8 +182,8 @@ int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 	/* Its stream may have freed it into its cache meanwhile. */
 	if (region && !cache_share(region, true))
 		return error_set(-EINVAL, "no allocation of this pool starts there");
-	if (graph && !use_is_home(use_find(&pool->pending, addr), handle, graph))
-		use_set_home(&pool->pending, addr, NULL, 0);
+	if (graph && !use_is_branch(use_find(&pool->pending, addr), handle, graph))
+		use_set_branch(&pool->pending, addr, NULL, 0);
 	if (graph) {
 		watch_begin(&pool->pending, graph, handle);
 		use_add_graph(&pool->pending, addr, graph);

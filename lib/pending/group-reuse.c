@@ -17,7 +17,7 @@ static bool is_ordered_before(const struct hold *hold, const struct graph *graph
 {
 	if (!tie_is_to(hold->graphs, &graph->blocker))
 		return true;
-	return hold->capture == graph->blocker.id && home_is(&hold->home, handle);
+	return hold->capture == graph->blocker.id && branch_is(&hold->branch, handle);
 }
 
 static bool is_complete(struct hold *hold)
@@ -105,7 +105,7 @@ static void merge(struct pending *pending, struct hold *lower, struct hold *uppe
 	/* What the capture has had is its own stream's only. */
 	if (upper->capture == graph->blocker.id) {
 		lower->capture = upper->capture;
-		lower->home = upper->home;
+		lower->branch = upper->branch;
 	}
 	lower->ordered = lower->ordered && upper->ordered;
 	lower->outside = lower->outside || upper->outside;

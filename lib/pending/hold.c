@@ -217,6 +217,6 @@ struct hold *hold_new_part(const struct hold *hold, struct region *region)
 	part->maker = hold->maker;
 	part->capture = hold->capture;
 	part->outside = hold->outside;
-	part->home = hold->home;
+	part->branch = hold->branch;
 	return part;
 }

@@ -32,7 +32,7 @@ struct stream;
  * @capture: the id of the capture that it was freed under; 0: none
  * @outside: it was freed under a capture, and work that was not captured may still be at it: each launch of the graph is
  *	behind that, and the stream that the graph is retired on, but a graph that is gone may never have been launched
- * @home: the stream that freed it, if it had allocated it under the same capture, and no other stream has used it
+ * @branch: the stream that freed it, if it had allocated it under the same capture, and no other stream has used it
  */
 struct hold {
 	struct region *region;
@@ -46,7 +46,7 @@ struct hold {
 	uint64_t maker;
 	uint64_t capture;
 	bool outside;
-	struct home home;
+	struct branch branch;
 };
 
 /**

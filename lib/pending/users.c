@@ -22,10 +22,10 @@ static void use_free(gpointer data)
 	g_free(use);
 }
 
-bool home_is(const struct home *home, const struct CUstream_st *handle)
+bool branch_is(const struct branch *branch, const struct CUstream_st *handle)
 {
-	return handle && home->handle == handle &&
-	       (handle != STREAM_PER_THREAD || pthread_equal(home->thread, pthread_self()));
+	return handle && branch->handle == handle &&
+	       (handle != STREAM_PER_THREAD || pthread_equal(branch->thread, pthread_self()));
 }
 
 GHashTable *use_table_new(void)
@@ -124,12 +124,12 @@ void use_add_graphs(struct pending *pending, uint64_t addr, const GPtrArray *gra
 		add_graph(use_get(pending, addr), tie_at(graphs, i));
 }
 
-void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *handle, uint64_t capture)
+void use_set_branch(struct pending *pending, uint64_t addr, struct CUstream_st *handle, uint64_t capture)
 {
 	struct use *use = use_get(pending, addr);
 
 	lock_assert_held(&pending->core->lock);
-	use->home = (struct home){ .handle = handle, .thread = pthread_self() };
+	use->branch = (struct branch){ .handle = handle, .thread = pthread_self() };
 	if (handle)
 		use->maker = capture;
 }
@@ -167,9 +167,9 @@ bool use_is_named(const struct use *use)
 	return named;
 }
 
-bool use_is_home(const struct use *use, struct CUstream_st *handle, uint64_t capture)
+bool use_is_branch(const struct use *use, struct CUstream_st *handle, uint64_t capture)
 {
-	return use && use->maker == capture && home_is(&use->home, handle) && !use_is_named(use);
+	return use && use->maker == capture && branch_is(&use->branch, handle) && !use_is_named(use);
 }
 
 void use_remove(struct pending *pending, uint64_t addr)

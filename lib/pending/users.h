@@ -34,11 +34,11 @@ struct user {
 };
 
 /**
- * struct home - the stream under capture that alone has had an allocation
+ * struct branch - the stream under capture that alone has had an allocation
  * @handle: of it; NULL: there is none, or others have used it too
  * @thread: the thread of the handle, which means another stream in each if it is STREAM_PER_THREAD
  */
-struct home {
+struct branch {
 	struct CUstream_st *handle;
 	pthread_t thread;
 };
@@ -48,7 +48,7 @@ struct home {
  * @addr: address of the allocation
  * @users: of struct user
  * @graphs: its ties to graphs, see tie.h
- * @home: the stream under capture that allocated it
+ * @branch: the stream under capture that allocated it
  * @maker: the id of the capture that it was allocated under; 0: none
  * @outside: as of the struct hold that its memory was in before
  */
@@ -56,17 +56,17 @@ struct use {
 	uint64_t addr;
 	GArray *users;
 	GPtrArray *graphs;
-	struct home home;
+	struct branch branch;
 	uint64_t maker;
 	bool outside;
 };
 
 /**
- * home_is() - whether a home is that of a stream
- * @home: the home
+ * branch_is() - whether a branch is that of a stream
+ * @branch: the branch
  * @handle: the stream, as this thread knows it
  */
-bool home_is(const struct home *home, const struct CUstream_st *handle);
+bool branch_is(const struct branch *branch, const struct CUstream_st *handle);
 
 /**
  * use_table_new() - make the table of users
@@ -125,21 +125,21 @@ void use_add_graph(struct pending *pending, uint64_t addr, uint64_t graph);
 void use_add_graphs(struct pending *pending, uint64_t addr, const GPtrArray *graphs);
 
 /**
- * use_set_home() - note the stream under capture that made an allocation
+ * use_set_branch() - note the stream under capture that made an allocation
  * @pending: what the pool has pending
  * @addr: address of the allocation, which the graph uses
  * @handle: the stream; NULL: others use it too
  * @capture: the id of the capture, unless @handle is NULL
  */
-void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *handle, uint64_t capture);
+void use_set_branch(struct pending *pending, uint64_t addr, struct CUstream_st *handle, uint64_t capture);
 
 /**
- * use_is_home() - whether a stream made an allocation under a capture, and no other has been named since
+ * use_is_branch() - whether a stream made an allocation under a capture, and no other has been named since
  * @use: the users; NULL: none
  * @handle: the stream
  * @capture: the id of the capture
  */
-bool use_is_home(const struct use *use, struct CUstream_st *handle, uint64_t capture);
+bool use_is_branch(const struct use *use, struct CUstream_st *handle, uint64_t capture);
 
 /**
  * use_is_named() - whether streams that vpmm_use() named still use an allocation
