@@ -133,7 +133,7 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t a
 	/* What a capture gets is whole pages of the pool's, so it is in the region maps. */
 	region = live_find(&pool->core, *addr);
 	assume(region);
-	cache_share(region, true);
+	cache_share(region);
 	pool->core.counts.mallocs++;
 	return 0;
 }

@@ -180,7 +180,7 @@ int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 	if (later)
 		error_restore(&kept);
 	/* Its stream may have freed it into its cache meanwhile. */
-	if (region && !cache_share(region, true))
+	if (region && !cache_share(region))
 		return error_set(-EINVAL, "no allocation of this pool starts there");
 	if (graph && !use_is_branch(use_find(&pool->pending, addr), handle, graph))
 		use_set_branch(&pool->pending, addr, NULL, 0);

@@ -369,7 +369,7 @@ static void keep_source(const struct resizing *r, struct submission *s, const st
 	else
 		use_add_graph(&r->pool->pending, r->addr, graph);
 	if (graph && r->region)
-		cache_share(r->region, true);
+		cache_share(r->region);
 }
 
 /*

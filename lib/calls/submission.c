@@ -136,7 +136,7 @@ void submission_keep(struct submission *s, uint64_t addr, const struct stream *s
 		return;
 	use_add_work(&s->pool->pending, addr, stream->id, s->handle);
 	if (region)
-		cache_share(region, true);
+		cache_share(region);
 }
 
 void submission_drop(struct submission *s)

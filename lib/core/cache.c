@@ -334,7 +334,8 @@ static bool is_live(const struct block *block)
 	return block->state == BLOCK_LIVE || block->state == BLOCK_SHARED;
 }
 
-bool cache_take(struct region *region)
+/* Return: false if it is already freed or being freed. */
+static bool change_live(const struct region *region, enum block_state state)
 {
 	struct block *block = region->block;
 	bool live;
@@ -344,24 +345,19 @@ bool cache_take(struct region *region)
 	brief_acquire(&block->cache->lock);
 	live = is_live(block);
 	if (live)
-		block->state = BLOCK_TAKEN;
+		block->state = state;
 	brief_release(&block->cache->lock);
 	return live;
 }
 
-bool cache_share(struct region *region, bool shared)
+bool cache_take(struct region *region)
 {
-	struct block *block = region->block;
-	bool live;
+	return change_live(region, BLOCK_TAKEN);
+}
 
-	if (!block)
-		return true;
-	brief_acquire(&block->cache->lock);
-	live = is_live(block);
-	if (live)
-		block->state = shared ? BLOCK_SHARED : BLOCK_LIVE;
-	brief_release(&block->cache->lock);
-	return live;
+bool cache_share(struct region *region)
+{
+	return change_live(region, BLOCK_SHARED);
 }
 
 void cache_untake(struct region *region, bool shared)

@@ -423,13 +423,12 @@ bool cache_holds(const struct region *region);
 bool cache_take(struct region *region);
 
 /**
- * cache_share() - choose whether a free of an allocated region must take the slow path
+ * cache_share() - let the free of an allocated region take the slow path
  * @region: the region
- * @shared: whether it must
  *
  * Return: false if it is already freed or being freed.
  */
-bool cache_share(struct region *region, bool shared);
+bool cache_share(struct region *region);
 
 /**
  * cache_mark_work() - cover work of the library's own on an allocated block

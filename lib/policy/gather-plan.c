@@ -461,12 +461,13 @@ static void gather_overlap(struct gathering *g)
 	g->create = MIN(MAX(g->create, more), g->need - ready);
 }
 
-static void gather_plan(struct gathering *g)
+/* @parts: extents that cannot move may be a part of the block. Otherwise all but the base is donors and new memory. */
+static void gather_plan(struct gathering *g, bool parts)
 {
 	size_t room = g->frugal ? 0 : growth_room(g->core, g->size);
 	size_t missing = bytes_short(g);
 
-	if (missing > room) {
+	if (parts && missing > room) {
 		choose_parts(g);
 		missing = bytes_short(g);
 	}
@@ -499,18 +500,6 @@ void gather_clear(struct gathering *g)
 		g_ptr_array_free(g->renewed, TRUE);
 }
 
-/* All but the base is donors and new memory. */
-static void gather_plan_pages(struct gathering *g)
-{
-	size_t room = g->frugal ? 0 : growth_room(g->core, g->size);
-
-	g->create = bytes_short(g);
-	g->create = MAX(g->create, MIN(room, g->need));
-	if (!g->frugal && overlap_matters(g->core))
-		gather_overlap(g);
-	choose_donors(g);
-}
-
 bool gather_decide_behind(struct gathering *g, struct core *core, struct order *order, size_t size, uint64_t addr,
 			  size_t free, struct region *hole, bool frugal, bool exact)
 {
@@ -520,7 +509,7 @@ bool gather_decide_behind(struct gathering *g, struct core *core, struct order *
 	g->hole = hole;
 	g->fixed = true;
 	g->exact = exact;
-	gather_plan_pages(g);
+	gather_plan(g, false);
 	return hole->size >= gather_bytes(g);
 }
 
@@ -531,7 +520,7 @@ void gather_decide_aligned(struct gathering *g, struct core *core, struct order 
 
 	gather_decide(&any, core, order, size, frugal);
 	*g = gather_start(core, order, part, frugal);
-	gather_plan_pages(g);
+	gather_plan(g, false);
 	if (any.create < g->create) {
 		gather_clear(g);
 		*g = any;
@@ -559,12 +548,12 @@ void gather_decide(struct gathering *g, struct core *core, struct order *order, 
 	/* The largest base has what was freed last. */
 	if (!overlap_matters(core))
 		find_base(g, false);
-	gather_plan(g);
+	gather_plan(g, true);
 	/* The hole behind the base may be too small for all that follows. */
 	if (g->base_size && g->hole->size < gather_bytes(g)) {
 		*g = start;
 		g_ptr_array_set_size(g->donors, 0);
-		gather_plan(g);
+		gather_plan(g, true);
 	}
 }
 
