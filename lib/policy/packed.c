@@ -74,10 +74,6 @@ static int commit_recall(struct core *core, struct plan *plan, uint64_t *addr)
 	struct order *order = &plan->order;
 	int err;
 
-	if (!plan->reached) {
-		order_init(order, request->stream);
-		plan->reached = alias_reaches(core, plan->addr, request->size, order);
-	}
 	err = live_wait(core, order, request->handle);
 	if (err)
 		return err;

@@ -59,22 +59,26 @@ static void forget_order(struct plan *plan)
 	plan->reached = NULL;
 }
 
-/* Whether the address of the memo can be had: @reached, and what the stream has to wait for: @order. */
-static inline void order_known(struct core *core, struct plan *plan)
+/* Whether an address can be had: @reached, and what the stream has to wait for: @order. */
+static inline void reach(struct core *core, struct plan *plan, uint64_t addr)
 {
-	if (!plan->known.addr)
-		return;
 	order_init(&plan->order, plan->request->stream);
-	plan->reached = alias_reaches(core, plan->known.addr, plan->request->size, &plan->order);
+	plan->reached = alias_reaches(core, addr, plan->request->size, &plan->order);
 	if (!plan->reached)
 		order_clear(&plan->order);
+}
+
+static inline void reach_known(struct core *core, struct plan *plan)
+{
+	if (plan->known.addr)
+		reach(core, plan, plan->known.addr);
 }
 
 /* The decision of last time in this state, so that a program that repeats itself settles. */
 static void step_recall(struct core *core, struct plan *plan)
 {
 	plan->known = memo_find(&core->memo, plan->request->size);
-	order_known(core, plan);
+	reach_known(core, plan);
 	if (plan->reached && order_is_ready(&plan->order))
 		found(plan, PLAN_RECALL, plan->known.addr);
 }
@@ -92,7 +96,7 @@ static void step_recall_again(struct core *core, struct plan *plan)
 static void step_recall_waiting(struct core *core, struct plan *plan)
 {
 	if (may_wait(core, plan))
-		order_known(core, plan);
+		reach_known(core, plan);
 	if (plan->reached)
 		found(plan, PLAN_RECALL, plan->known.addr);
 }
@@ -188,8 +192,10 @@ static void step_recent(struct core *core, struct plan *plan)
 {
 	uint64_t addr, stamp;
 
-	if (recent_find(core, plan->request->stream, plan->request->size, &addr, &stamp) && !stamp)
-		found(plan, PLAN_RECALL, addr);
+	if (!recent_find(core, plan->request->stream, plan->request->size, &addr, &stamp) || stamp)
+		return;
+	reach(core, plan, addr);
+	found(plan, PLAN_RECALL, addr);
 }
 
 /*
@@ -237,6 +243,8 @@ static void step_overlap(struct core *core, struct plan *plan)
 		return;
 	}
 	plan_clear(plan);
+	if (waiting.way == PLAN_RECALL)
+		reach(core, plan, waiting.addr);
 	found(plan, waiting.way, waiting.addr);
 }
 
@@ -299,7 +307,7 @@ bool plan_is_affordable(struct core *core, const struct plan *plan, uint64_t roo
 	return plan->gathering.create <= room;
 }
 
-/* The number of other streams to wait for before a range can be had. */
+/* The number of other streams to wait for before a free range can be had. */
 static guint range_waits(struct core *core, const struct plan *plan)
 {
 	struct region_map *map = plan->way == PLAN_SLAB ? &core->spans : &core->regions;
@@ -307,10 +315,7 @@ static guint range_waits(struct core *core, const struct plan *plan)
 	guint waits;
 
 	order_init(&order, plan->request->stream);
-	if (plan->way == PLAN_RECALL)
-		alias_reaches(core, plan->addr, plan->request->size, &order);
-	else
-		order_add_range(&order, map, plan->addr, plan->request->size);
+	order_add_range(&order, map, plan->addr, plan->request->size);
 	waits = order_waits(&order);
 	order_clear(&order);
 	return waits;
@@ -350,6 +355,6 @@ void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm
 		break;
 	default:
 		forecast->way = VPMM_WAY_REUSE;
-		forecast->waits = range_waits(core, plan);
+		forecast->waits = plan->reached ? order_waits(&plan->order) : range_waits(core, plan);
 	}
 }

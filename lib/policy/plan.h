@@ -48,7 +48,8 @@ enum plan_way {
  * @addr: where; not set for PLAN_GROW and PLAN_GATHER. PLAN_NONE: of a free range whose extents should be exchanged
  * @exchange: PLAN_EXCHANGE, or if @addr is set so: those extents
  * @known: what the memo has for it
- * @reached: the first mapping at the address of the memo, if it can be had; NULL: it cannot, or was not looked at
+ * @reached: PLAN_RECALL: the first mapping at @addr. PLAN_NONE: the same at the address of the memo, if it can be had;
+ *	NULL: it cannot, or was not looked at
  * @order: PLAN_GATHER, or if @reached: what the stream has to wait for
  * @gathering: PLAN_GATHER: what the block is made of
  */
