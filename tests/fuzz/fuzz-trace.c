@@ -69,10 +69,15 @@ static void assert_kind(const struct trace *trace, const struct trace_op *op, co
 	case TRACE_RETIRE_GRAPH:
 		g_assert_cmpuint(op->capture, >, 0);
 		break;
+	case TRACE_PAUSE:
+	case TRACE_RESUME:
+		g_assert_cmpuint(op->tag, >, 0);
+		break;
 	default:
 		g_assert_cmpuint(op->kind, <=, TRACE_RETIRE_STREAM);
 	}
 	g_assert_cmpuint(op->capture, <=, trace->captures);
+	g_assert_cmpuint(op->tag, <=, trace->n_tags);
 }
 
 static void assert_op(const struct trace *trace, const struct trace_op *op, const struct trace_op **live)
@@ -127,8 +132,29 @@ static void assert_trace(const struct trace *trace)
 	assert_captures(trace);
 }
 
-static void write_attributes(GString *text, const struct trace_op *op)
+static void write_tag(GString *text, const struct trace *trace, const struct trace_op *op)
 {
+	const struct trace_tag *tag = &trace->tags[op->tag - 1];
+
+	g_string_append(text, " tag=");
+	for (const char *c = tag->name; *c; c++) {
+		if (*c == ' ' || *c == '%')
+			g_string_append(text, *c == ' ' ? "%20" : "%25");
+		else
+			g_string_append_c(text, *c);
+	}
+	if (tag->pausable && op->kind == TRACE_ALLOC)
+		g_string_append(text, " pausable");
+}
+
+static void write_attributes(GString *text, const struct trace *trace, const struct trace_op *op)
+{
+	if (op->tag)
+		write_tag(text, trace, op);
+	if (op->flags & TRACE_DROP)
+		g_string_append(text, " drop");
+	if (op->flags & TRACE_STAY)
+		g_string_append(text, " stay");
 	if (op->flags & TRACE_ZERO)
 		g_string_append(text, " zero");
 	if (op->flags & TRACE_IDLE)
@@ -146,9 +172,9 @@ static void write_attributes(GString *text, const struct trace_op *op)
 	g_string_append_c(text, '\n');
 }
 
-static void write_op(GString *text, const struct trace_op *op)
+static void write_op(GString *text, const struct trace *trace, const struct trace_op *op)
 {
-	static const char letters[] = "famutrcg";
+	static const char letters[] = "famutrcgsw";
 
 	g_string_append_printf(text, "%" PRIu64 " %c", (uint64_t)op->us, letters[op->kind]);
 	if (op->kind <= TRACE_USE)
@@ -163,9 +189,9 @@ static void write_op(GString *text, const struct trace_op *op)
 		g_string_append_printf(text, " %zu", op->max);
 	if (op->flags & TRACE_ON_ANY)
 		g_string_append(text, " any");
-	else if (op->kind != TRACE_TRIM && op->kind != TRACE_GROUP)
+	else if (op->kind != TRACE_TRIM && op->kind != TRACE_GROUP && op->kind < TRACE_PAUSE)
 		g_string_append_printf(text, " %u", op->stream);
-	write_attributes(text, op);
+	write_attributes(text, trace, op);
 }
 
 /* What write_trace() puts before the operations. */
@@ -178,7 +204,7 @@ static GString *write_trace(const struct trace *trace)
 	GString *text = g_string_new(HEAD);
 
 	for (size_t i = 0; i < trace->n_ops; i++)
-		write_op(text, &trace->ops[i]);
+		write_op(text, trace, &trace->ops[i]);
 	return text;
 }
 
@@ -189,6 +215,7 @@ static void assert_same(const struct trace *a, const struct trace *b)
 	g_assert_cmpuint(a->slots, ==, b->slots);
 	g_assert_cmpuint(a->streams, ==, b->streams);
 	g_assert_cmpuint(a->captures, ==, b->captures);
+	g_assert_cmpuint(a->n_tags, ==, b->n_tags);
 	for (size_t i = 0; i < a->n_ops; i++) {
 		g_assert_cmpuint(a->ops[i].us, ==, b->ops[i].us);
 		g_assert_cmpuint(a->ops[i].bytes, ==, b->ops[i].bytes);
@@ -198,6 +225,7 @@ static void assert_same(const struct trace *a, const struct trace *b)
 		g_assert_cmpuint(a->ops[i].capture, ==, b->ops[i].capture);
 		g_assert_cmpuint(a->ops[i].kind, ==, b->ops[i].kind);
 		g_assert_cmpuint(a->ops[i].flags, ==, b->ops[i].flags);
+		g_assert_cmpuint(a->ops[i].tag, ==, b->ops[i].tag);
 		g_assert_cmpuint(b->ops[i].line, ==, i + 1 + HEAD_LINES);
 	}
 }
