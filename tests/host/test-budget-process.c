@@ -2,6 +2,7 @@
 /* Processes that share a budget, in turns, and that are killed, stopped or forked meanwhile. */
 #define _GNU_SOURCE 1
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,10 +311,10 @@ static void test_child(void)
 /* Another user does not get in, and has a budget of the same name alone. */
 static void test_users(void)
 {
+	char path[PATH_MAX], *made;
 	struct fixture f;
 	int status;
 	pid_t pid;
-	char *path;
 
 	if (geteuid()) {
 		g_test_skip("it takes root to be another user");
@@ -321,7 +322,9 @@ static void test_users(void)
 	}
 	fixture_open(&f, peer_opts(10));
 	fixture_free(&f, fixture_malloc(&f, 2, f.streams[0]), f.streams[0]);
-	path = budget_path("test", budget_uuid);
+	made = budget_path("test", budget_uuid);
+	g_strlcpy(path, made, sizeof(path));
+	g_free(made);
 	pid = fork();
 	if (!pid) {
 		bool found;
@@ -334,12 +337,10 @@ static void test_users(void)
 		other = budget_path("test", budget_uuid);
 		found = fd >= 0 || !strcmp(other, path);
 		g_free(other);
-		g_free(path);
 		_exit(found ? 2 : 0);
 	}
 	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
 	g_assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
-	g_free(path);
 	fixture_close(&f);
 }
 

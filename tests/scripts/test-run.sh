@@ -193,7 +193,8 @@ verdict "an object of the folder that vpmm-run is started in" "$(
 if [ -x "$here/tools/.libs/vpmm-run" ]; then
 	verdict "without PATH a program of the current folder is not found" "$(
 		printf '#!/bin/sh\n' >"$work/started/here" && chmod +x "$work/started/here" && cd "$work/started" || exit
-		LD_LIBRARY_PATH=$here/lib/.libs; export LD_LIBRARY_PATH
+		LD_LIBRARY_PATH=$here/lib/.libs; VPMM_PRELOAD_OBJECT=$work/object.so
+		export LD_LIBRARY_PATH VPMM_PRELOAD_OBJECT
 		run 127 env -u PATH "$here/tools/.libs/vpmm-run" here
 		run 0 env -u PATH "$here/tools/.libs/vpmm-run" true)"
 fi
