@@ -142,11 +142,9 @@ static void graph_gone(struct pending *pending, uint64_t id)
 	graph->gone = true;
 	if (graph->group)
 		graph->group->gone++;
-	if (!group_is_named(graph)) {
+	if (!graph->group || !group_is_named(graph))
 		end_graph(pending, id);
-		return;
-	}
-	if (group_is_gone(graph->group))
+	else if (group_is_gone(graph->group))
 		end_group(pending, graph->group);
 }
 
