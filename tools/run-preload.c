@@ -15,7 +15,7 @@
 #define OBJECT "libvpmm-preload.so"
 #define VARIABLE "VPMM_PRELOAD_OBJECT"
 
-/* What was built is in .libs, both this program and the object. NULL: this is no build tree. */
+/* The object of the build tree that this program is in: both are in a folder .libs. NULL: it is in no build tree. */
 static char *find_built(void)
 {
 	g_autofree char *self = g_file_read_link("/proc/self/exe", NULL);

@@ -17,7 +17,7 @@ int object_preload(void);
  * target_check() - find out whether the dynamic linker reads LD_PRELOAD for a program
  * @path: its file; of a script, that of its interpreter counts
  *
- * What cannot be read is taken for good.
+ * A file that cannot be read passes.
  *
  * Return: 0, or -EINVAL explained by fail_set().
  */

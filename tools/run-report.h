@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What vpmm-run tells of a program: with --monitor and with --report, in tables of one form. */
+/* The tables that vpmm-run prints of a program with --monitor and with --report. */
 #ifndef RUN_REPORT_H
 #define RUN_REPORT_H
 

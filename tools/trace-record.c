@@ -131,7 +131,7 @@ static int parse_field(const struct trace_place *p, const char *field, char lett
 	}
 }
 
-/* What is behind a name; NULL: it is another. */
+/* Returns the text behind a name in a field; NULL: the field begins with another name. */
 static const char *behind(const char *field, const char *name)
 {
 	return g_str_has_prefix(field, name) ? field + strlen(name) : NULL;

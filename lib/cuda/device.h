@@ -132,7 +132,7 @@ int cuda_set_access(uint64_t va, size_t size, const drv_access_desc *descs, size
  */
 int cuda_small_access(struct cuda *cuda, const drv_access_desc *descs, size_t count);
 
-/* What is created can be exported as it was configured. */
+/* All memory of a backend is created as it was configured, so that it can be exported or not. */
 #define cuda_create_export cuda_create
 
 /* The operations of backend.h. */

@@ -138,7 +138,7 @@ int host_op_gate(struct backend *be, struct CUstream_st *const *streams, size_t 
 		ret = wait_for_host_stream(host_device_ordinal(host_backend(be)->dev), streams[i]);
 	if (ret)
 		return ret;
-	/* What another thread has submitted since may be running; what it submits from now on does not begin. */
+	/* Work that another thread has submitted since may be running; work that it submits from now on does not begin. */
 	lock_acquire(&host_streams_lock);
 	host_queue_hold();
 	lock_release(&host_streams_lock);

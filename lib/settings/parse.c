@@ -222,7 +222,7 @@ static int parse_devices(enum option_id id, const char *text, struct vpmm_opts *
 	return 0;
 }
 
-/* What is wrong with a text, for g_free(); NULL: nothing. */
+/* Says why a text is refused; the caller frees it with g_free(). NULL: the text is good. */
 static char *judge_text(const struct option *option, const char *text)
 {
 	const char *unknown;

@@ -35,7 +35,7 @@ void captures_end(unsigned int count);
 /**
  * captures_hold_off() - make captures that are about to begin wait, for what would invalidate them
  *
- * Whoever holds them off does nothing that waits.
+ * The caller does nothing that waits until captures_let().
  *
  * Context: any thread, on which it is not in effect yet.
  * Return: false if one may be running; else captures_let() has to follow.
