@@ -380,7 +380,7 @@ static int open_control_socket(int *fd)
 			 g_strerror(-err));
 }
 
-static int start_listener(void) REQUIRES(control_lock);
+REQUIRES(control_lock)
 static int start_listener(void)
 {
 	int err;
@@ -399,7 +399,7 @@ static int start_listener(void)
 }
 
 /* A forked child of a process that has no pool any more has neither a socket nor a thread. */
-static int begin_control(void) REQUIRES(control_lock);
+REQUIRES(control_lock)
 static int begin_control(void)
 {
 	if (control.fd >= 0 && control.pid == getpid())

@@ -97,7 +97,7 @@ static void publish_pool(struct vpmm_pool *pool, uint64_t number, struct top_poo
 	publish_tags(tags, out);
 }
 
-static void publish_all(void) REQUIRES(top_lock);
+REQUIRES(top_lock)
 static void publish_all(void)
 {
 	struct top_page *page = top.page;
@@ -110,7 +110,7 @@ static void publish_all(void)
 	atomic_fetch_add(&page->sequence, 1);
 }
 
-static void await_next(void) REQUIRES(top_lock);
+REQUIRES(top_lock)
 static void await_next(void)
 {
 	if (top.count)
@@ -130,7 +130,7 @@ static void *run(void *data)
 	return data;
 }
 
-static int make_page(void) REQUIRES(top_lock);
+REQUIRES(top_lock)
 static int make_page(void)
 {
 	struct top_page *page = MAP_FAILED;
@@ -150,7 +150,7 @@ static int make_page(void)
 	return 0;
 }
 
-static void drop_page(void) REQUIRES(top_lock);
+REQUIRES(top_lock)
 static void drop_page(void)
 {
 	if (!top.page)
@@ -160,7 +160,7 @@ static void drop_page(void)
 	top.page = NULL;
 }
 
-static int start_publisher(void) REQUIRES(top_lock);
+REQUIRES(top_lock)
 static int start_publisher(void)
 {
 	pthread_t thread;
@@ -174,7 +174,7 @@ static int start_publisher(void)
 	return 0;
 }
 
-static int begin_writer(void) REQUIRES(top_lock);
+REQUIRES(top_lock)
 static int begin_writer(void)
 {
 	int err;

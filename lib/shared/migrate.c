@@ -403,7 +403,7 @@ int migrate_locate(struct shared *shared, uint64_t addr, size_t size, struct vpm
 	return count;
 }
 
-static void set_advice(const struct span *span, enum vpmm_advice advice) REQUIRES(shared_lock);
+REQUIRES(shared_lock)
 static void set_advice(const struct span *span, enum vpmm_advice advice)
 {
 	for (size_t i = span->first; i < span->end; i++) {
@@ -412,7 +412,7 @@ static void set_advice(const struct span *span, enum vpmm_advice advice)
 	}
 }
 
-static bool is_read_mostly(const struct span *span) REQUIRES(shared_lock);
+REQUIRES(shared_lock)
 static bool is_read_mostly(const struct span *span)
 {
 	for (size_t i = span->first; i < span->end; i++) {

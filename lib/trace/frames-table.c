@@ -32,8 +32,7 @@ static const struct call *find_known_call(struct call *_Atomic *bucket, const st
 	return call;
 }
 
-static const struct call *keep_call(struct call *_Atomic *bucket, const struct call *inner, struct frame frame)
-	REQUIRES(frames_lock);
+REQUIRES(frames_lock)
 static const struct call *keep_call(struct call *_Atomic *bucket, const struct call *inner, struct frame frame)
 {
 	struct call *call;

@@ -416,7 +416,7 @@ static void begin_file(struct recorder *r, const struct output *out)
 	atomic_store(&r->told, false);
 }
 
-static int start_writer(struct recorder *r) REQUIRES(recorders_lock);
+REQUIRES(recorders_lock)
 static int start_writer(struct recorder *r)
 {
 	struct output out;
@@ -443,7 +443,7 @@ err_close:
 	return err;
 }
 
-static void stop(struct recorder *r) REQUIRES(recorders_lock);
+REQUIRES(recorders_lock)
 static void stop(struct recorder *r)
 {
 	lock_acquire(&r->lock);
@@ -479,7 +479,7 @@ static struct recorder *find_recorder(const char *name)
 	return r;
 }
 
-static struct recorder *make_recorder(char *name) REQUIRES(recorders_lock);
+REQUIRES(recorders_lock)
 static struct recorder *make_recorder(char *name)
 {
 	struct recorder *r = g_aligned_alloc0(1, sizeof(*r), _Alignof(struct recorder));

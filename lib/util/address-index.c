@@ -17,7 +17,7 @@ static gint compare_ranges(gconstpointer a, gconstpointer b)
 }
 
 /* The last that starts below an address. */
-static struct address_range *last_below(uint64_t addr) REQUIRES(lock);
+REQUIRES(lock)
 static struct address_range *last_below(uint64_t addr)
 {
 	const struct address_range key = { .addr = addr };
@@ -30,7 +30,7 @@ static struct address_range *last_below(uint64_t addr)
 	return node ? g_tree_node_value(node) : NULL;
 }
 
-static struct address_range *find_range(uint64_t addr) REQUIRES(lock);
+REQUIRES(lock)
 static struct address_range *find_range(uint64_t addr)
 {
 	struct address_range *range = addr < UINT64_MAX ? last_below(addr + 1) : NULL;
@@ -39,7 +39,7 @@ static struct address_range *find_range(uint64_t addr)
 }
 
 /* The tree goes with the last range, so that a program that is done with the library has nothing of it left. */
-static void remove_index_range(struct address_range *range) REQUIRES(lock);
+REQUIRES(lock)
 static void remove_index_range(struct address_range *range)
 {
 	g_tree_remove(ranges, range);
