@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the command lines of all tools have in common. */
+/* What the command lines of all tools have in common; and SIGINT, SIGTERM and SIGHUP, where a tool has more to say. */
 #ifndef CLI_H
 #define CLI_H
 
 #include <glib.h>
+#include <signal.h>
 #include <stdbool.h>
 
 enum { CLI_ERRORS = 1, CLI_REFUSED = 2 };
@@ -48,5 +49,23 @@ int cli_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * Return: 0, or the exit status after cli_refuse().
  */
 int cli_finish_output(const char *what);
+
+/* The signal that came; 0: none. */
+extern volatile sig_atomic_t interrupt_signal;
+
+/**
+ * interrupt_catch() - let the first SIGINT, SIGTERM or SIGHUP set interrupt_signal
+ * @in_calls: whether it ends system calls that wait, with EINTR
+ *
+ * The second of a kind ends the process at once. What the process was started to ignore stays ignored.
+ */
+void interrupt_catch(bool in_calls);
+
+/**
+ * interrupt_end() - end the process by the signal that came, if one did
+ *
+ * Whoever started the process sees what ended it, as if the signal had not been caught.
+ */
+void interrupt_end(void);
 
 #endif /* CLI_H */

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cli.h"
 #include "device.h"
 #include "fail.h"
-#include "interrupt.h"
 #include "json.h"
 #include "replay.h"
 #include "units.h"

@@ -3,6 +3,9 @@
 #ifndef PICTURE_SVG_H
 #define PICTURE_SVG_H
 
+#include <glib.h>
+#include <stdint.h>
+
 #include "picture.h"
 
 /* Where the two plots are, in units of the drawing; the page needs them to draw axes anew. */

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "choose.h"
+#include "cli.h"
 #include "device.h"
 #include "fail.h"
-#include "interrupt.h"
 #include "progress.h"
 #include "replay.h"
 #include "trace.h"

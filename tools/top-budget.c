@@ -11,7 +11,6 @@
 
 #include "budget/file.h"
 #include "json.h"
-#include "top-print.h"
 #include "top-scan.h"
 #include "units.h"
 

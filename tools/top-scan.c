@@ -2,7 +2,9 @@
 #include "top-scan.h"
 
 #include <fcntl.h>
+#include <glib.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -139,4 +141,35 @@ GArray *top_scan(GArray *budgets)
 	}
 	g_free(scan);
 	return rows;
+}
+
+uint64_t top_number(const void *structure, size_t offset)
+{
+	uint64_t number;
+
+	memcpy(&number, (const char *)structure + offset, sizeof(number));
+	return number;
+}
+
+void top_print_label(const char *text)
+{
+	g_autofree char *valid = g_utf8_make_valid(text, -1);
+
+	putchar('"');
+	for (const char *c = valid; *c; c++) {
+		if (*c == '"' || *c == '\\')
+			putchar('\\');
+		putchar(*c);
+	}
+	putchar('"');
+}
+
+void top_print_family(const char *name, const char *unit, const char *help, bool counter)
+{
+	g_autofree char *whole = g_strconcat("vpmm_", name, unit ? "_" : NULL, unit, NULL);
+
+	printf("# TYPE %s %s\n", whole, counter ? "counter" : "gauge");
+	if (unit)
+		printf("# UNIT %s %s\n", whole, unit);
+	printf("# HELP %s %s\n", whole, help);
 }

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Finds the pools that processes of this machine publish, and the budgets that they share: see util/top-page.h. */
+/*
+ * Finds the pools that processes of this machine publish, and the budgets that they share: see util/top-page.h. And
+ * prints parts of the text format of OpenMetrics.
+ */
 #ifndef TOP_SCAN_H
 #define TOP_SCAN_H
 
 #include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "util/top-page.h"
@@ -45,5 +51,20 @@ struct top_process {
  * Return: of struct top_row, in order of processes, for g_array_unref().
  */
 GArray *top_scan(GArray *budgets);
+
+/**
+ * top_print_family() - print what comes before the samples of a family
+ * @name: without "vpmm_" and the unit
+ * @unit: with which the name ends; NULL: none
+ * @help: a sentence
+ * @counter: whether it is a counter; otherwise it is a gauge
+ */
+void top_print_family(const char *name, const char *unit, const char *help, bool counter);
+
+/* The value of a label, in quotes; what is no UTF-8 is replaced. */
+void top_print_label(const char *text);
+
+/* The number at an offset of a structure. */
+uint64_t top_number(const void *structure, size_t offset);
 
 #endif /* TOP_SCAN_H */

@@ -12,7 +12,6 @@
 #include "cli.h"
 #include "export.h"
 #include "fail.h"
-#include "interrupt.h"
 #include "overlap-rows.h"
 #include "picture.h"
 #include "progress.h"

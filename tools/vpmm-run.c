@@ -11,7 +11,6 @@
 #include "budget/parse.h"
 #include "cli.h"
 #include "fail.h"
-#include "interrupt.h"
 #include "run-child.h"
 #include "run-preload.h"
 #include "run-report.h"

@@ -11,10 +11,8 @@
 
 #include "cli.h"
 #include "fail.h"
-#include "interrupt.h"
 #include "json.h"
 #include "top-budget.h"
-#include "top-print.h"
 #include "top-scan.h"
 #include "units.h"
 
