@@ -14,7 +14,6 @@
 #include "calls/note.h"
 #include "calls/oom-report.h"
 #include "calls/pool.h"
-#include "calls/recent-requests.h"
 #include "calls/request.h"
 #include "calls/zero.h"
 #include "core/cache-hot.h"

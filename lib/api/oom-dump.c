@@ -10,7 +10,7 @@
 #include "api/api.h"
 #include "calls/arena.h"
 #include "calls/dump.h"
-#include "calls/recent-requests.h"
+#include "calls/request.h"
 #include "calls/tags.h"
 #include "util/cancel.h"
 #include "util/error.h"

@@ -11,7 +11,7 @@
 #include "calls/oom-report.h"
 #include "calls/pool.h"
 #include "calls/realloc.h"
-#include "calls/recent-requests.h"
+#include "calls/request.h"
 #include "util/error.h"
 
 /* One try; the delivery of the log ends it. @max: 0, or to be allocated as a growable block. */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "budget/futex.h"
 #include "budget/inside.h"
 #include "util/clock.h"
 

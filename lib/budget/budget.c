@@ -11,12 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "budget/futex.h"
 #include "budget/inside.h"
 #include "budget/parse.h"
-#include "util/amount.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/number.h"
 
 /* Joining takes microseconds; a process that was stopped meanwhile keeps others out. */
 #define JOIN_WAIT_MS 5000

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "budget/budget.h"
@@ -13,6 +14,12 @@
 #include "util/error.h"
 
 _Static_assert(BUDGET_UUID == BACKEND_UUID_SIZE, "the file of a budget has the device's UUID in its name");
+
+/* Bytes of the largest request that a device with so much memory could ever serve. */
+static uint64_t largest_ever(const struct budget *budget, uint64_t memory)
+{
+	return budget ? MIN(memory, budget_size(budget)) : memory;
+}
 
 int pool_budget_join(struct settings *settings, const struct backend_info *info, struct budget **budget)
 {
@@ -31,13 +38,8 @@ int pool_budget_join(struct settings *settings, const struct backend_info *info,
 	if (err)
 		return err;
 	settings->budget = budget_text(*budget);
-	settings_set_limit(settings, settings->limit, pool_budget_most(*budget, info->memory_total));
+	settings_set_limit(settings, settings->limit, largest_ever(*budget, info->memory_total));
 	return 0;
-}
-
-uint64_t pool_budget_most(const struct budget *budget, uint64_t memory)
-{
-	return budget ? MIN(memory, budget_size(budget)) : memory;
 }
 
 static uint64_t bytes_taken(const struct core *core)
@@ -121,4 +123,39 @@ void pool_budget_count(const struct core *core, struct vpmm_stats *stats)
 	stats->budget_size = budget_size(budget);
 	stats->budget_left = budget_room(budget, bytes_taken(core));
 	stats->budget_idle = budget_idle(budget);
+}
+
+static uint64_t beyond(const struct extent_map *map)
+{
+	const uint64_t taken = atomic_load(map->taken);
+
+	return taken > map->limit ? taken - map->limit : 0;
+}
+
+/* A trim leaves what it is to keep, and perhaps a part of an extent more; so the last extent goes after it. */
+static int trim_to_limit(struct core *core)
+{
+	int err = 0;
+
+	if (beyond(&core->extents))
+		err = trim_pool(core, core->extents.limit, NULL);
+	if (!err && beyond(&core->extents))
+		err = trim_bytes(core, beyond(&core->extents));
+	return err;
+}
+
+int limit_set(struct vpmm_pool *pool, size_t bytes)
+{
+	const uint64_t limit = bytes ? bytes : UINT64_MAX;
+	struct core *core = &pool->core;
+	struct backend_info info;
+	int err;
+
+	lock_assert_held(&core->lock);
+	err = core->backend->ops->info(core->backend, &info);
+	if (err)
+		return err;
+	settings_set_limit(&core->settings, limit, largest_ever(core->extents.budget, info.memory_total));
+	core->extents.limit = limit;
+	return trim_to_limit(core);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A pool's part of a budget, see budget/budget.h. Of a pool without one nothing here does anything. */
+/*
+ * A pool's part of a budget, see budget/budget.h, and its limit. Of a pool without a budget only limit_set() does
+ * anything.
+ */
 #ifndef CALLS_BUDGET_H
 #define CALLS_BUDGET_H
 
@@ -12,6 +15,7 @@ struct backend_info;
 struct budget;
 struct core;
 struct settings;
+struct vpmm_pool;
 
 /**
  * pool_budget_join() - have a part of the budget of the settings
@@ -22,9 +26,6 @@ struct settings;
  * Return: 0, or as budget_join().
  */
 int pool_budget_join(struct settings *settings, const struct backend_info *info, struct budget **budget);
-
-/* Bytes of the largest request that a device with so much memory could ever serve. */
-uint64_t pool_budget_most(const struct budget *budget, uint64_t memory);
 
 /**
  * pool_budget_tell() - tell the others what the pool has now; the last thing that a call does
@@ -64,5 +65,14 @@ void pool_budget_leave(struct core *core);
  * @stats: receives them
  */
 void pool_budget_count(const struct core *core, struct vpmm_stats *stats);
+
+/**
+ * limit_set() - set the most device memory that the pool may hold, and give back what is beyond it
+ * @pool: the pool, its lock held
+ * @bytes: the limit; 0: none
+ *
+ * Return: as vpmm_pool_set_limit().
+ */
+int limit_set(struct vpmm_pool *pool, size_t bytes);
 
 #endif /* CALLS_BUDGET_H */

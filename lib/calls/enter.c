@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What every slow-path call of a stream does first. */
+/* What every slow-path call of a stream does first; and vpmm_stream_retire(). */
 #include <stdatomic.h>
 
 #include "calls/enter.h"
 #include "calls/pool.h"
+#include "core/cache-flush.h"
 #include "core/cache-hot.h"
+#include "core/cache.h"
 #include "pending/deferred-free.h"
-#include "pending/idle.h"
+#include "pending/pending.h"
+#include "pending/users.h"
 #include "pending/watch.h"
+#include "util/error.h"
 
 void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
 {
@@ -35,4 +39,35 @@ void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream
 	/* Calls under capture never use a cache. */
 	if (!stream->captured)
 		cache_remember(&pool->core, stream);
+}
+
+/* Covers all that the stream has done by an event, and forgets the stream if it can. */
+int retire_stream(struct vpmm_pool *pool, struct CUstream_st *handle)
+{
+	struct cache *cache;
+	struct stream *stream;
+	int err;
+
+	lock_assert_held(&pool->core.lock);
+	err = stream_get(&pool->core.streams, handle, &stream);
+	if (err)
+		return err;
+	/* Free memory of this stream must differ from memory that is free for all, even without a second stream. */
+	pool->core.streams.sole = NULL;
+	enter_stream(pool, stream, handle);
+	cache = stream->cache;
+	err = use_retire_stream(&pool->pending, stream, handle);
+	if (err)
+		return err;
+	brief_acquire(&cache->lock);
+	if (cache->unmarked)
+		err = cache_mark(cache, handle);
+	brief_release(&cache->lock);
+	if (err)
+		return err;
+	cache_flush(&pool->core, stream, handle, 0);
+	err = stream_poll(stream);
+	if (!err)
+		idle_forget(&pool->pending, stream);
+	return err;
 }

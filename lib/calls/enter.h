@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What every slow-path call of a stream does first. */
+/* What every slow-path call of a stream does first, and the last call of one. */
 #ifndef ENTER_H
 #define ENTER_H
 
@@ -16,5 +16,14 @@ struct vpmm_pool;
  * Forgets idle streams, ends deferred frees that can end now, and counts the call in core.central.
  */
 void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle);
+
+/**
+ * retire_stream() - a stream is about to be destroyed
+ * @pool: the pool, its backend entered
+ * @handle: the stream
+ *
+ * Return: 0, or as vpmm_stream_retire().
+ */
+int retire_stream(struct vpmm_pool *pool, struct CUstream_st *handle);
 
 #endif /* ENTER_H */

@@ -11,8 +11,8 @@
 #include "core/account.h"
 #include "core/cache.h"
 #include "trace/sampler.h"
-#include "util/amount.h"
 #include "util/error.h"
+#include "util/number.h"
 
 /* Names this many stacks of VPMM_STACKS: those that hold most. */
 #define STACKS_NAMED 3

@@ -11,9 +11,9 @@
 #include "core/hollow.h"
 #include "pending/watch.h"
 #include "policy/trim.h"
-#include "util/amount.h"
 #include "util/env.h"
 #include "util/error.h"
+#include "util/number.h"
 
 /* What dropped bytes come back as under VPMM_PAUSE_POISON. */
 #define POISON 0xff

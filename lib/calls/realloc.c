@@ -26,7 +26,6 @@
 #include "pending/users.h"
 #include "policy/policy.h"
 #include "policy/reclaim.h"
-#include "policy/remap.h"
 #include "policy/resize.h"
 #include "policy/trim.h"
 #include "util/error.h"

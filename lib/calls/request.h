@@ -3,8 +3,11 @@
 #ifndef REQUEST_H
 #define REQUEST_H
 
+#include <glib.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "calls/pool.h"
 
 struct policy;
 struct request;
@@ -64,5 +67,21 @@ void request_align(const struct vpmm_pool *pool, struct request *request, size_t
  * Return: 0, or as vpmm_malloc(); on failure only the layout of free memory may have changed.
  */
 int request_memory(struct vpmm_pool *pool, const struct policy *policy, struct request *request, uint64_t *addr);
+
+/**
+ * requests_note() - note a request, for VPMM_OOM_DUMP
+ * @pool: the pool, whose lock is held
+ * @size: bytes
+ * @stream: the stream
+ * @addr: the block; 0: it failed
+ */
+void requests_note(struct vpmm_pool *pool, size_t size, const struct CUstream_st *stream, uint64_t addr);
+
+/**
+ * requests_write() - write the latest of those that were noted, in their order
+ * @pool: the pool, whose lock is held
+ * @out: receives a line for each
+ */
+void requests_write(const struct vpmm_pool *pool, GString *out);
 
 #endif /* REQUEST_H */

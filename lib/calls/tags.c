@@ -7,8 +7,8 @@
 #include "calls/pool.h"
 #include "calls/tags.h"
 #include "util/address.h"
-#include "util/amount.h"
 #include "util/error.h"
+#include "util/number.h"
 
 static int new_tags(struct vpmm_pool *pool, struct tags **made)
 {

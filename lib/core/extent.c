@@ -8,9 +8,9 @@
 #include "core/extent.h"
 #include "core/timed.h"
 #include "util/address.h"
-#include "util/amount.h"
 #include "util/error.h"
 #include "util/links.h"
+#include "util/number.h"
 
 /* From this size on, creating an extent takes much longer than asking how much memory the device has. */
 #define MUCH ((size_t)1 << 30)

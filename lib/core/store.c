@@ -4,9 +4,9 @@
 
 #include "backend/backend.h"
 #include "core/store.h"
-#include "util/amount.h"
 #include "util/env.h"
 #include "util/error.h"
+#include "util/number.h"
 
 int store_init(struct store *store, struct backend *backend, uint64_t unit)
 {

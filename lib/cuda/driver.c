@@ -8,11 +8,11 @@
 #include <stdbool.h>
 
 #include "cuda/driver.h"
-#include "util/amount.h"
 #include "util/dlopen-note.h"
 #include "util/error.h"
 #include "util/line.h"
 #include "util/lock.h"
+#include "util/number.h"
 
 DLOPEN_NOTE("[{\"feature\":\"cuda\",\"description\":\"GPUs, by the CUDA driver\",\"priority\":\"suggested\","
 	    "\"soname\":[\"libcuda.so.1\"]}]");

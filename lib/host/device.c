@@ -12,11 +12,11 @@
 
 #include "host/device.h"
 #include "host/ranges.h"
-#include "util/amount.h"
 #include "util/descriptor.h"
 #include "util/env.h"
 #include "util/error.h"
 #include "util/lock.h"
+#include "util/number.h"
 
 #define DEFAULT_CAPACITY ((uint64_t)80 << 30)
 #define MOST_MAPPINGS 524090	/* as many as CUDA's driver */

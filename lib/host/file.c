@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <linux/magic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -99,4 +100,35 @@ int host_file_check(int fd, size_t size)
 		return error_set(-EINVAL, "import: %zu bytes of memory that has %" PRId64, size,
 				 (int64_t)stat.st_size);
 	return 0;
+}
+
+#define BALLAST_PAGES 16
+
+bool ballast_load(char **ballast)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), i;
+	char *pages;
+
+	if (*ballast)
+		return true;
+	pages = mmap(NULL, BALLAST_PAGES * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (pages == MAP_FAILED)
+		return false;
+	for (i = 0; i < BALLAST_PAGES; i += 2) {
+		if (mprotect(pages + i * page, page, PROT_READ)) {
+			munmap(pages, BALLAST_PAGES * page);
+			errno = ENOMEM;
+			return false;
+		}
+	}
+	*ballast = pages;
+	return true;
+}
+
+bool ballast_drop(char **ballast)
+{
+	if (!*ballast || munmap(*ballast, BALLAST_PAGES * (size_t)sysconf(_SC_PAGESIZE)))
+		return false;
+	*ballast = NULL;
+	return true;
 }

@@ -44,7 +44,7 @@ struct host_space {
 	GTree *reservations;
 	GTree *mappings;
 	GHashTable *handles;		/* memory that is not released, by handle */
-	char *ballast;			/* see ballast.h */
+	char *ballast;			/* see file.h */
 };
 
 /**

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
-#include "host/ballast.h"
 #include "host/device.h"
 #include "host/file.h"
 #include "host/space-inside.h"

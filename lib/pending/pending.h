@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a pool has pending: deferred frees, and the users of blocks besides their own streams. */
+/*
+ * What a pool has pending: deferred frees, and the users of blocks besides their own streams. And streams that nothing
+ * refers to any more, which are forgotten.
+ */
 #ifndef PENDING_H
 #define PENDING_H
 
@@ -8,6 +11,9 @@
 
 #include "core/core.h"
 
+struct core;
+struct pending;
+struct stream;
 struct watches;
 
 /**
@@ -27,7 +33,7 @@ struct watches;
  * @groups: id of a group of captures to struct group, see group.h
  * @watches: the graphs that are gone, see watch.h
  *
- * Streams, see idle.h:
+ * Streams:
  *
  * @idle_looked: when there are more streams than this, look for idle ones again
  */
@@ -42,5 +48,34 @@ struct pending {
 	struct watches *watches;
 	guint idle_looked;
 };
+
+/**
+ * pending_init() - set up, with nothing pending
+ * @pending: the structure, all 0
+ * @core: the pool's core
+ */
+void pending_init(struct pending *pending, struct core *core);
+
+/**
+ * pending_clear() - free everything, when the pool is destroyed
+ * @pending: what the pool has pending
+ */
+void pending_clear(struct pending *pending);
+
+/**
+ * idle_forget() - forget a stream, unless something refers to it
+ * @pending: what the pool has pending
+ * @stream: the stream, which may be gone afterwards
+ */
+void idle_forget(struct pending *pending, struct stream *stream);
+
+/**
+ * idle_forget_streams() - forget all idle streams, if many streams were met since the last time
+ * @pending: what the pool has pending, its backend entered
+ * @stream: a stream that stays
+ *
+ * An idle stream and one that was destroyed without notice look alike. A stream that calls again is met as a new one.
+ */
+void idle_forget_streams(struct pending *pending, const struct stream *stream);
 
 #endif /* PENDING_H */

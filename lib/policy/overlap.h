@@ -17,6 +17,7 @@
 
 struct core;
 struct order;
+struct packed;
 struct stream;
 
 /**
@@ -54,5 +55,36 @@ bool overlap_reaches(struct core *core, struct stream *stream, uint64_t addr, si
  * @stamp: of the latest event it would have to wait for otherwise
  */
 bool overlap_prefers(const struct core *core, const struct order *order, uint64_t stamp);
+
+/*
+ * Where blocks of each size lay lately. Such an address is mapped still, so a block of the same size can have it again
+ * without a driver call as soon as all of the memory behind it is free.
+ */
+
+/**
+ * recent_note() - a block is about to be allocated
+ * @core: the pool's core; its lock is held
+ * @addr: where
+ * @size: bytes
+ */
+void recent_note(struct core *core, uint64_t addr, size_t size);
+
+/**
+ * recent_find() - the address for a block that a stream has to wait for the least, as far as events tell
+ * @core: the pool's core; its lock is held
+ * @stream: the stream
+ * @size: bytes
+ * @addr: receives the address; alias_claim() makes the memory free there
+ * @stamp: receives the stamp of the latest event to wait for, as event_stamp() has it; 0: there is nothing to wait for
+ *
+ * Return: false if no block of this size can have its address again.
+ */
+bool recent_find(struct core *core, struct stream *stream, size_t size, uint64_t *addr, uint64_t *stamp);
+
+/**
+ * recent_clear() - forget all addresses
+ * @packed: the state of the policy
+ */
+void recent_clear(struct packed *packed);
 
 #endif /* OVERLAP_H */

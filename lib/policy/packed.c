@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The packed policy: plan a request, then commit the plan. A query is the plan alone. */
 #include <errno.h>
+#include <inttypes.h>
 
 #include "core/alias.h"
 #include "core/allocation.h"
@@ -9,13 +10,12 @@
 #include "policy/allowance.h"
 #include "policy/exchange.h"
 #include "policy/gather.h"
-#include "policy/largest.h"
+#include "policy/overlap.h"
 #include "policy/plan.h"
 #include "policy/policy.h"
-#include "policy/recent.h"
 #include "policy/settle.h"
-#include "policy/steady.h"
 #include "policy/span.h"
+#include "policy/state.h"
 #include "policy/trim.h"
 
 /* Allocates the block in a free range that the stream is ordered after. What an aligned one leaves of it stays free. */
@@ -158,6 +158,39 @@ static int make_plan(struct core *core, struct plan *plan, const struct plan_sta
 	return 0;
 }
 
+static void log_window(struct core *core, uint64_t before, uint64_t creates)
+{
+	const struct steady *s = &core->packed->steady;
+	uint64_t mallocs = s->windows * STEADY_WINDOW;
+
+	if (!s->latest && before)
+		log_add(&core->log, VPMM_LOG_INFO, "settled: no driver call in the latest %d of %" PRIu64
+			" allocations that no cache served", STEADY_WINDOW, mallocs);
+	/* The first window creates what there is to be. After that a line each time the number has doubled. */
+	if (s->latest && s->windows > 1 && !(s->windows & (s->windows - 1)))
+		log_add(&core->log, VPMM_LOG_INFO, "not settled: %" PRIu64 " driver calls, %" PRIu64
+			" of them for new memory, in the latest %d of %" PRIu64 " allocations that no cache served",
+			s->latest, creates, STEADY_WINDOW, mallocs);
+}
+
+/* Counts a malloc that no cache served. The log gets a line when a program settles, and now and then while one does not. */
+static void note_settled(struct core *core)
+{
+	const struct extent_calls *calls = &core->extents.calls;
+	struct steady *s = &core->packed->steady;
+	uint64_t now, before = s->latest;
+
+	if (++s->mallocs < STEADY_WINDOW)
+		return;
+	now = calls->creates + calls->maps + calls->accesses + calls->unmaps + calls->releases;
+	s->latest = now - s->calls;
+	s->windows++;
+	log_window(core, before, calls->creates - s->creates);
+	s->mallocs = 0;
+	s->calls = now;
+	s->creates = calls->creates;
+}
+
 static int plan_and_commit(struct core *core, const struct request *request, const struct plan_stage *stages,
 			   uint64_t *addr)
 {
@@ -170,7 +203,7 @@ static int plan_and_commit(struct core *core, const struct request *request, con
 		err = commit(core, &plan, addr);
 	plan_clear(&plan);
 	if (!err)
-		steady_note(core);
+		note_settled(core);
 	if (!err && allowance_is_sought(core))
 		allowance_note(core, request, core->counts.waits > waits, *addr);
 	return err;
@@ -230,9 +263,46 @@ static bool packed_could(struct core *core, struct stream *stream, size_t size, 
 	return packed_price(core, &request, room, &forecast);
 }
 
+/*
+ * The largest multiple of a piece that could be served, by bisection below one that could not. A good guess saves most
+ * steps.
+ */
+static uint64_t search_largest(struct core *core, struct stream *stream, uint64_t guess, uint64_t below, uint64_t room)
+{
+	uint64_t low = 0, high = below / CORE_PIECE, step = core->settings.page_size / CORE_PIECE;
+
+	guess /= CORE_PIECE;
+	if (guess && guess < high && packed_could(core, stream, guess * CORE_PIECE, room))
+		low = guess;
+	else if (guess)
+		high = MIN(high, guess);
+	for (; low && low + step < high; step *= 2) {
+		if (packed_could(core, stream, (low + step) * CORE_PIECE, room))
+			low += step;
+		else
+			high = low + step;
+	}
+	while (high - low > 1) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (packed_could(core, stream, middle * CORE_PIECE, room))
+			low = middle;
+		else
+			high = middle;
+	}
+	return low * CORE_PIECE;
+}
+
+/* Plans a few dozen requests. Nearly always what fits one size fits smaller ones. */
 static uint64_t packed_largest(struct core *core, struct stream *stream, uint64_t room)
 {
-	return largest_search(core, stream, room, packed_could);
+	uint64_t more = span_unused(core) + room;
+	uint64_t most = core->regions.bytes[REGION_FREE] + more + CORE_PIECE;
+	uint64_t guess = core->extents.whole_bytes + more;
+
+	/* Whole extents, and pages that can be created, can nearly always be had. */
+	guess -= guess % core->settings.page_size;
+	return search_largest(core, stream, guess, MIN(most, SIZE_MAX / 4), room);
 }
 
 const struct policy policy_packed = {

@@ -9,7 +9,6 @@
 #include "policy/overlap.h"
 #include "policy/plan.h"
 #include "policy/policy.h"
-#include "policy/recent.h"
 #include "policy/span.h"
 #include "policy/state.h"
 #include "policy/tuning.h"

@@ -25,7 +25,7 @@ struct vpmm_forecast;
  * @PLAN_NONE: no way was found
  * @PLAN_SLAB: a free range in a slab
  * @PLAN_GROW: a new slab
- * @PLAN_RECALL: an address that a block of the size had before, of the memo or of recent.h. Its memory may be free at
+ * @PLAN_RECALL: an address that a block of the size had before, of the memo or of overlap.h. Its memory may be free at
  *	another mapping, and then becomes free here
  * @PLAN_FIT: a free range
  * @PLAN_GATHER: a block that is mapped from free and from new extents

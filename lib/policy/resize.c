@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Blocks that change their size where they are. */
+/* Blocks that change their size where they are, or are mapped at another address where there is room behind them. */
 #include <errno.h>
 
 #include "core/alias.h"
 #include "core/allocation.h"
+#include "core/chunk.h"
 #include "core/core.h"
 #include "core/wait-set.h"
 #include "policy/gather-plan.h"
@@ -12,6 +13,7 @@
 #include "policy/policy.h"
 #include "policy/resize.h"
 #include "policy/settle.h"
+#include "policy/tuning.h"
 
 /* Whether the extents below a map can be mapped at several addresses. Slabs never move, and pages are not shared. */
 static bool can_remap(const struct core *core, const struct region_map *map)
@@ -159,4 +161,195 @@ void resize_commit(struct core *core, struct region *region, size_t size, size_t
 	/* Free as a whole and allocated again: no one else can come between. */
 	live_end(core, region, stream, event, true);
 	live_enter(core, region_take(map, addr, size, stream, event), requested);
+}
+
+#define MIB ((size_t)1 << 20)
+
+/* Finds out which extents are the block's alone. */
+static void collect(struct core *core, const struct region *region, struct remap *remap, GPtrArray *extents)
+{
+	uint64_t addr = region->addr, end = addr + region->size;
+	const struct place *place = extent_place_mapped(&core->extents, addr);
+
+	*remap = (struct remap){ 0 };
+	if (place->addr < addr)
+		remap->head = MIN(place->addr + place->extent->size, end) - addr;
+	for (addr += remap->head; addr < end; addr += place->extent->size) {
+		place = extent_place_mapped(&core->extents, addr);
+		if (place->extent->size > end - addr)
+			break;
+		g_ptr_array_add(extents, place->extent);
+		remap->moved += place->extent->size;
+	}
+	remap->tail = region->size - remap->head - remap->moved;
+}
+
+/*
+ * A mapping takes as long as the copy of so many bytes. But a copy needs memory for both blocks: where there is none,
+ * whatever can be mapped is.
+ */
+static bool is_worthwhile(const struct remap *remap, const GPtrArray *extents)
+{
+	return remap->moved >= (size_t)tuning_remap_least * MIB &&
+	       remap->moved / extents->len >= (size_t)tuning_remap_extent * MIB;
+}
+
+static int find_remap_hole(struct core *core, size_t size, struct region **hole, struct chunk **added)
+{
+	*added = NULL;
+	*hole = region_find_largest_unmapped(&core->regions);
+	return *hole && (*hole)->size >= size ? 0 : chunk_find(core, &core->regions, size, hole, added);
+}
+
+/* Maps the block's own extents. Until the block moves there that is one more old mapping of them. */
+static int map_own(struct core *core, uint64_t addr, size_t size, GPtrArray *extents)
+{
+	int err;
+
+	err = chunk_map(core, &core->regions, addr, extents);
+	if (!err)
+		region_set_zombie(&core->regions, region_isolate(&core->regions, addr, size));
+	return err;
+}
+
+/*
+ * Maps free and new extents at an address, whole pages. What is in front may not be used for that: the @front bytes
+ * from @base on are as good as taken.
+ */
+static int map_more(struct core *core, const struct request *request, uint64_t addr, size_t size, uint64_t base,
+		    size_t front)
+{
+	struct gathering g;
+	struct order order;
+	uint64_t start;
+	int err;
+
+	order_init(&order, request->stream);
+	gather_decide_behind(&g, core, &order, front + size, base, front, region_at(&core->regions, addr),
+			     request->frugal, true);
+	gather_order(&g);
+	err = gather_carry_out(&g, request->handle, &start);
+	gather_clear(&g);
+	order_clear(&order);
+	return err;
+}
+
+static int map_all(struct core *core, const struct request *request, struct remap *remap, GPtrArray *extents)
+{
+	size_t front = core_page_up(core, remap->head);
+	size_t back = core_page_up(core, request->size - remap->head - remap->moved);
+	struct region *hole;
+	struct chunk *added;
+	uint64_t addr;
+	int err;
+
+	err = find_remap_hole(core, front + remap->moved + back, &hole, &added);
+	if (err)
+		return err;
+	addr = hole->addr;
+	remap->to = addr + front - remap->head;
+	err = map_own(core, addr + front, remap->moved, extents);
+	if (err) {
+		chunk_drop(core, added);
+		return err;
+	}
+	if (front)
+		err = map_more(core, request, addr, front, addr, 0);
+	if (!err)
+		err = map_more(core, request, addr + front + remap->moved, back, addr, front);
+	if (err)
+		return err;
+	core->counts.defrags++;
+	core->counts.remapped += remap->moved;
+	return 0;
+}
+
+/* Pages are mapped behind the block's new addresses first, as that may unmap what looks unused. */
+static int map_pages(struct core *core, const struct region *region, const struct request *request,
+		     struct remap *remap, GPtrArray *extents)
+{
+	const struct request rest = { .size = request->size - region->size, .stream = request->stream,
+				      .handle = request->handle, .frugal = true };
+	struct region *hole;
+	struct chunk *added;
+	struct event *event;
+	int err;
+
+	err = find_remap_hole(core, request->size, &hole, &added);
+	if (err)
+		return err;
+	remap->to = hole->addr;
+	err = harvest_into(core, &rest, remap->to + region->size, NULL, NULL, &event);
+	if (err) {
+		chunk_drop(core, added);
+		return err;
+	}
+	event_unref(event);
+	err = map_own(core, remap->to, region->size, extents);
+	if (err)
+		return err;
+	core->counts.defrags++;
+	core->counts.remapped += remap->moved;
+	return 0;
+}
+
+int remap_map(struct core *core, const struct region *region, const struct request *request, struct remap *remap,
+	      bool *worthwhile)
+{
+	GPtrArray *extents;
+	int err = 0;
+
+	lock_assert_held(&core->lock);
+	*worthwhile = false;
+	if (region->chunk->map != &core->regions ||
+	    (!request->frugal && (!core->regions.keeps || region->size < (size_t)tuning_remap_least * MIB)))
+		return 0;
+	extents = g_ptr_array_new();
+	collect(core, region, remap, extents);
+	if (!core->regions.keeps) {
+		err = map_pages(core, region, request, remap, extents);
+		*worthwhile = !err;
+	} else if (request->frugal ? remap->moved > 0 : is_worthwhile(remap, extents)) {
+		err = settle_mappings(core);
+		if (!err)
+			err = map_all(core, request, remap, extents);
+		*worthwhile = !err;
+	}
+	g_ptr_array_free(extents, TRUE);
+	return err;
+}
+
+/* What is free at the old addresses is free at the new ones, and a zombie at the old. */
+static void claim_pages(struct core *core, uint64_t from, const struct remap *remap)
+{
+	struct region *old = region_isolate(&core->regions, from, remap->moved);
+	struct stream *stream = old->stream;
+	struct event *event = event_ref(old->event);
+
+	for (uint64_t addr = remap->to, end = addr + remap->moved; addr < end;) {
+		struct place *place = extent_place_mapped(&core->extents, addr);
+
+		place->extent->home = place;
+		addr += place->extent->size;
+	}
+	region_set_zombie(&core->regions, old);
+	region_set_free(&core->regions, region_isolate(&core->regions, remap->to, remap->moved), stream, event);
+	event_unref(event);
+}
+
+struct region *remap_commit(struct core *core, struct region *region, const struct remap *remap, size_t size,
+			    size_t requested, struct stream *stream, struct event *event)
+{
+	uint64_t from = region->addr;
+
+	lock_assert_held(&core->lock);
+	/* No one else can come between. */
+	live_end(core, region, stream, event, true);
+	if (core->regions.keeps)
+		alias_claim(core, remap->to + remap->head, remap->moved);
+	else
+		claim_pages(core, from, remap);
+	region = region_take(&core->regions, remap->to, size, stream, event);
+	live_enter(core, region, requested);
+	return region;
 }

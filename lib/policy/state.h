@@ -9,7 +9,25 @@
 
 #include "policy/allowance.h"
 #include "policy/growth.h"
-#include "policy/steady.h"
+
+/* Mallocs that no cache served, after which the driver calls of as many are known. */
+#define STEADY_WINDOW 4096
+
+/**
+ * struct steady - what the latest mallocs took, under core.lock
+ * @mallocs: since the window began
+ * @windows: how many there were
+ * @calls: driver calls of the pool when the window began
+ * @creates: those of them that created memory
+ * @latest: driver calls of the latest window
+ */
+struct steady {
+	unsigned int mallocs;
+	uint64_t windows;
+	uint64_t calls;
+	uint64_t creates;
+	uint64_t latest;
+};
 
 /**
  * struct packed - that state, under core.lock
@@ -28,7 +46,7 @@
  * @thread: the thread that took the slow path of a malloc last
  * @crowded: assume that several threads do until counts.mallocs reaches this
  *
- * Streams that overlap, see recent.c:
+ * Streams that overlap, see overlap.c:
  *
  * @recent: of struct recent, by the size; NULL: none yet
  * @allowance: what VPMM_OVERLAP=auto knows, see allowance.c

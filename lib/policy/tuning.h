@@ -142,7 +142,7 @@ TUNING(few_streams, 128, 0)
  */
 TUNING(crowded, 1024, 0)
 
-/* Blocks that grow at another address: remap.c */
+/* Blocks that grow at another address: resize.c */
 
 /*
  * MiB of a block in extents of its own, and MiB of each of those on average, from which on the block is mapped once
@@ -153,7 +153,7 @@ TUNING(remap_least, 64, INT64_MAX >> 20)
 TUNING(remap_extent, 8, INT64_MAX >> 20)
 
 /*
- * Streams that overlap: overlap.c, recent.c, gather-plan.c. "Off" is of the twelve families that are not drawn in the
+ * Streams that overlap: overlap.c, gather-plan.c. "Off" is of the twelve families that are not drawn in the
  * same run, with VPMM_OVERLAP=auto: time over that with memory without a bound, mean and worst; memory; and the price
  * of driver calls over the makespan. With all rules: 1.0047, 1.031; 1.442; 0.042.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What a pool has learned, so that another process's can begin with it: VPMM_PLAN. Addresses are those of the pool, as
- * the memo's keys are made of them; so they are of use only where the same addresses can be reserved.
+ * the memo's keys are made of them; so they are of use only where the same addresses can be reserved. And what a pool is
+ * created with.
  */
 #ifndef WARM_H
 #define WARM_H
@@ -14,6 +15,7 @@
 #include "policy/allowance.h"
 
 struct core;
+struct warm;
 
 /* A chunk of the region map of large requests, or of that of slabs. */
 struct warm_chunk {
@@ -72,21 +74,21 @@ struct warm *warm_take(struct core *core);
  * @core: the pool's core
  * @warm: from anywhere
  *
- * Whatever it has, warm_restore() is safe once this has approved.
+ * Whatever it has, initial_create() is safe once this has approved.
  *
  * Return: 0 or -EINVAL.
  */
 int warm_check(const struct core *core, const struct warm *warm);
 
 /**
- * warm_restore() - create the memory, map it, and remember the decisions
- * @core: the core of a pool with nothing in it, its lock held, its backend entered
- * @warm: warm_check() has approved
- * @placed: receives whether all is at the same addresses; otherwise the memory alone is there
+ * initial_create() - reserve the first chunk of a pool, and create the memory that VPMM_PAGES asks for
+ * @core: the pool's core, with nothing in it; its lock is held, its backend entered
+ * @warm: what the pool is to begin with instead, approved by warm_check(); NULL: nothing
  *
- * Return: 0, or what extent_judge(), chunk_add() and the backend's create, map and access return. The pool is usable
- * then as well, and has no memory or a part.
+ * A pool that leaves every request to the driver's allocator gets neither.
+ *
+ * Return: 0, -ENOMEM, or another error of the backend; the caller destroys the pool then.
  */
-int warm_restore(struct core *core, const struct warm *warm, bool *placed);
+int initial_create(struct core *core, const struct warm *warm);
 
 #endif /* WARM_H */

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* cuCtxEnablePeerAccess() does not cover mapped memory, so the pool of the device has to let the peer in. */
+/*
+ * The calls that let one device access the memory of another. What they let in does not cover mapped memory, so the pool
+ * of the device has to let the peer in too.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -7,9 +10,14 @@
 #include "preload/driver.h"
 #include "preload/library.h"
 #include "preload/peers.h"
+#include "preload/pools.h"
 #include "preload/primary.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* By what a device was let in: each of these is taken back by itself. */
+enum peers_by { PEERS_BY_CONTEXT, PEERS_BY_POOL, PEERS_BY };
+
 static struct {
 	uint64_t by[PEERS_BY];
 	uint64_t before;		/* who could access the pool before the first change */
@@ -44,7 +52,8 @@ static int tell_pool(int device, uint64_t before, uint64_t after)
 	return LIBRARY(vpmm_pool_set_peers, NULL, devices, count);
 }
 
-drv_result peers_change(int device, enum peers_by by, uint64_t allow, uint64_t deny)
+/* Changes who can access the memory of a device; a primary context that the library serves is current. */
+static drv_result change_peers(int device, enum peers_by by, uint64_t allow, uint64_t deny)
 {
 	uint64_t before, was;
 	int err;
@@ -77,4 +86,56 @@ void peers_forget(int device)
 			peers[i].by[by] &= ~(UINT64_C(1) << device);
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+/* The current context gets access to the memory of @peer, or loses it. */
+static drv_result change_by_context(drv_context peer, bool allow)
+{
+	int device, owner;
+	uint64_t bit;
+
+	if (!library_serves(&device) || !primary_of(peer, &owner))
+		return DRV_SUCCESS;
+	bit = UINT64_C(1) << device;
+	return change_peers(owner, PEERS_BY_CONTEXT, allow ? bit : 0, allow ? 0 : bit);
+}
+
+drv_result cuCtxEnablePeerAccess(drv_context peer, unsigned int flags)
+{
+	drv_result result = FORWARD(cuCtxEnablePeerAccess, peer, flags);
+
+	if (result)
+		return result;
+	result = change_by_context(peer, true);
+	if (result)
+		FORWARD(cuCtxDisablePeerAccess, peer);
+	return result;
+}
+
+drv_result cuCtxDisablePeerAccess(drv_context peer)
+{
+	drv_result result = FORWARD(cuCtxDisablePeerAccess, peer);
+
+	return result ? result : change_by_context(peer, false);
+}
+
+drv_result cuMemPoolSetAccess(drv_mem_pool pool, const drv_access_desc *descs, size_t count)
+{
+	drv_result result = FORWARD(cuMemPoolSetAccess, pool, descs, count);
+	uint64_t allow = 0, deny = 0;
+	int owner;
+	size_t i;
+
+	if (result || !pools_is_default(pool, &owner) || !library_ready())
+		return result;
+	for (i = 0; i < count; i++) {
+		if (descs[i].location.type != DRV_MEM_LOCATION_TYPE_DEVICE || descs[i].location.id < 0 ||
+		    descs[i].location.id >= DEVICES_KNOWN)
+			continue;
+		if (descs[i].flags == DRV_MEM_ACCESS_FLAGS_PROT_READWRITE)
+			allow |= UINT64_C(1) << descs[i].location.id;
+		else
+			deny |= UINT64_C(1) << descs[i].location.id;
+	}
+	return change_peers(owner, PEERS_BY_POOL, allow, deny);
 }

@@ -343,7 +343,7 @@ static const struct call *make_calls(const struct walk *walk)
 }
 
 /* What another walk has found in another place is left to the unwinder from now on. */
-static bool set_outward(struct step *step, struct outward outward) REQUIRES(steps_lock);
+REQUIRES(steps_lock)
 static bool set_outward(struct step *step, struct outward outward)
 {
 	uint64_t known = atomic_load_explicit(&step->outward, memory_order_relaxed);
@@ -354,7 +354,7 @@ static bool set_outward(struct step *step, struct outward outward)
 	return !outward.varies;
 }
 
-static struct step *add_step(struct step *inner, struct outward outward, uintptr_t pc) REQUIRES(steps_lock);
+REQUIRES(steps_lock)
 static struct step *add_step(struct step *inner, struct outward outward, uintptr_t pc)
 {
 	struct step *_Atomic *bucket = bucket_of_step(inner, pc);
@@ -418,4 +418,9 @@ const struct call *frames_native(void)
 	/* No jump instead of that call: the frame, with the frame pointer that it has saved, stays meanwhile. */
 	__asm__ volatile("" : "+r" (calls));
 	return calls;
+}
+
+const struct call *frames_walk(void)
+{
+	return frames_python(frames_native());
 }

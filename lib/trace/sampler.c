@@ -5,9 +5,9 @@
 #include <math.h>
 
 #include "trace/frames.h"
-#include "util/amount.h"
 #include "util/clock.h"
 #include "util/lock.h"
+#include "util/number.h"
 
 /* Beyond so many different stacks of a pool, what comes is put down to a stack without frames. */
 #define STACKS_MOST 65536
@@ -100,7 +100,7 @@ static bool is_due(const struct sampler *sampler, size_t size)
 }
 
 /* What the sampler has for a stack. */
-static struct stack *stack_of(struct sampler *sampler, const struct call *calls) REQUIRES(samples_lock);
+REQUIRES(samples_lock)
 static struct stack *stack_of(struct sampler *sampler, const struct call *calls)
 {
 	struct stack *stack = g_hash_table_lookup(sampler->stacks, calls);
@@ -116,7 +116,7 @@ static struct stack *stack_of(struct sampler *sampler, const struct call *calls)
 	return stack;
 }
 
-static void count_in(struct sample *sample) REQUIRES(samples_lock);
+REQUIRES(samples_lock)
 static void count_in(struct sample *sample)
 {
 	struct stack *stack = sample->stack;
@@ -236,7 +236,7 @@ static gint compare_stacks(gconstpointer a, gconstpointer b)
 	return (x->peak < y->peak) - (x->peak > y->peak);
 }
 
-static GPtrArray *sort_stacks(const struct sampler *sampler) REQUIRES(samples_lock);
+REQUIRES(samples_lock)
 static GPtrArray *sort_stacks(const struct sampler *sampler)
 {
 	GPtrArray *sorted = g_ptr_array_new();

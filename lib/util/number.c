@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Parsing of numbers. */
+/* Parsing of numbers, and byte counts as text. */
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,4 +58,19 @@ int number_parse_switch(const char *text, bool *on)
 		return -EINVAL;
 	*on = set;
 	return 0;
+}
+
+#define MIB (UINT64_C(1) << 20)
+
+struct amount amount(uint64_t bytes)
+{
+	struct amount amount;
+
+	if (bytes && bytes < MIB)
+		snprintf(amount.text, sizeof(amount.text), "%" PRIu64 " bytes", bytes);
+	else if (bytes % MIB)
+		snprintf(amount.text, sizeof(amount.text), "%.1f MiB", (double)bytes / (double)MIB);
+	else
+		snprintf(amount.text, sizeof(amount.text), "%" PRIu64 " MiB", bytes / MIB);
+	return amount;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Parsing of numbers. Depends on nothing else in the library, as the tools are built with it. */
+/* Parsing of numbers, and byte counts as text. Depends on nothing else in the library, as the tools are built with it. */
 #ifndef NUMBER_H
 #define NUMBER_H
 
@@ -33,5 +33,19 @@ int number_parse_scaled(const char *text, uint64_t *value);
  * Return: 0, or -EINVAL when @text is anything else.
  */
 int number_parse_switch(const char *text, bool *on);
+
+struct amount {
+	char text[32];
+};
+
+/**
+ * amount() - bytes in MiB, or in bytes where it is less than one
+ * @bytes: the number
+ *
+ * Whole MiB have no decimal.
+ *
+ * Return: the text; amount(bytes).text is valid to the end of the full expression, so it can be an argument of printf.
+ */
+struct amount amount(uint64_t bytes);
 
 #endif /* NUMBER_H */

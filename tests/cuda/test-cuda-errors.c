@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cuda/cuda-fixture.h"
-#include "util/amount.h"
 #include "util/error.h"
+#include "util/number.h"
 #include "vpmm-shared.h"
 
 /* What each operation is called with, and where it writes. */

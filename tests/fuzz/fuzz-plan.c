@@ -11,7 +11,7 @@
 #include "calls/pool.h"
 #include "core/chunk.h"
 #include "fuzz.h"
-#include "policy/initial.h"
+#include "policy/warm.h"
 #include "support/fault.h"
 #include "support/fixture.h"
 

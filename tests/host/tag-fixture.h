@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "support/fixture.h"
-#include "util/sanitized.h"
+#include "util/assume.h"
 
 /* Words of a block from one that is compared to the next: sanitizers take long over each. */
 #define TAG_STEP (SANITIZED ? 32 : 1)

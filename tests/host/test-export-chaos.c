@@ -9,7 +9,7 @@
 #include "host/export-fixture.h"
 #include "support/fault.h"
 #include "support/setting.h"
-#include "util/sanitized.h"
+#include "util/assume.h"
 
 #define BLOCKS 4
 #define OTHERS 2			/* devices beside the pools' own */

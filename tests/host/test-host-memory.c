@@ -4,7 +4,7 @@
 #include "host/host-bench.h"
 #include "host/ranges.h"
 #include "support/rlimit.h"
-#include "util/sanitized.h"
+#include "util/assume.h"
 
 /* CUDA's limit, or what the kernel allows the process, less a part for the rest of the process. */
 static uint64_t mappings_by_default(void)

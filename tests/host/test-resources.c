@@ -9,7 +9,7 @@
 #include "calls/pool.h"
 #include "support/fixture.h"
 #include "support/rlimit.h"
-#include "util/sanitized.h"
+#include "util/assume.h"
 
 #define MOST_DESCRIPTORS 1024
 

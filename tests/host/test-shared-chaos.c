@@ -13,7 +13,7 @@
 #include "support/fixture.h"
 #include "support/ranges.h"
 #include "support/setting.h"
-#include "util/sanitized.h"
+#include "util/assume.h"
 
 #define RANGES 2
 #define PAGES ((size_t)4)

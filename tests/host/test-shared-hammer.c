@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "support/fixture.h"
-#include "util/sanitized.h"
+#include "util/assume.h"
 #include "vpmm-shared.h"
 
 #define PAGES 8

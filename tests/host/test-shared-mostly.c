@@ -15,7 +15,7 @@
 #include "support/fault.h"
 #include "support/fixture.h"
 #include "support/ranges.h"
-#include "util/sanitized.h"
+#include "util/assume.h"
 
 #define THERE (VPMM_PAGE_READ_MOSTLY | VPMM_PAGE_DUPLICATE)
 

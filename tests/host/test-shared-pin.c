@@ -12,7 +12,7 @@
 #include "support/fault.h"
 #include "support/fixture.h"
 #include "support/ranges.h"
-#include "util/sanitized.h"
+#include "util/assume.h"
 
 static bool is_pinned(struct fixture *f, const void *at)
 {

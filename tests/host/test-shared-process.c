@@ -21,7 +21,7 @@
 #include "support/fixture.h"
 #include "support/ranges.h"
 #include "support/rlimit.h"
-#include "util/sanitized.h"
+#include "util/assume.h"
 
 /* More than a pool of these tests reserves, with the stacks of the library's threads. */
 #define TO_LOCK ((size_t)4 << 30)

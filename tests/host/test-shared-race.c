@@ -17,7 +17,7 @@
 #include "shared/shared.h"
 #include "support/fixture.h"
 #include "support/ranges.h"
-#include "util/sanitized.h"
+#include "util/assume.h"
 
 #define PAGES ((size_t)2)
 

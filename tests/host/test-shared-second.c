@@ -24,7 +24,7 @@
 
 #include "support/fixture.h"
 #include "support/ranges.h"
-#include "util/sanitized.h"
+#include "util/assume.h"
 
 #define PAGES 6
 #define THREADS 2

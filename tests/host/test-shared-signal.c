@@ -15,7 +15,7 @@
 
 #include "support/fixture.h"
 #include "support/ranges.h"
-#include "util/sanitized.h"
+#include "util/assume.h"
 
 /* A thread raises these itself by a fault. */
 static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };

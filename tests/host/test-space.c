@@ -10,7 +10,7 @@
 #include "calls/pool.h"
 #include "support/fault.h"
 #include "support/fixture.h"
-#include "util/sanitized.h"
+#include "util/assume.h"
 
 #define GIB ((size_t)1 << 30)
 #define TIB ((size_t)1 << 40)

@@ -21,7 +21,7 @@
 
 #include "progress.h"
 #include "support/fixture.h"
-#include "util/sanitized.h"
+#include "util/assume.h"
 
 #define THREADS 8
 #define SOAK_STREAMS 16
