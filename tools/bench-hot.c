@@ -3,7 +3,6 @@
 #include <glib.h>
 #include <inttypes.h>
 
-#include "bench-mix.h"
 #include "bench.h"
 #include "fail.h"
 #include "units.h"

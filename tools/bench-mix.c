@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "bench-mix.h"
+#include "bench.h"
 
 #include <glib.h>
 
-#include "bench.h"
 #include "util/clock.h"
 
 #define SEED UINT64_C(0x9e3779b97f4a7c15)

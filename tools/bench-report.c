@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench-mix.h"
 #include "bench.h"
 #include "json.h"
 #include "units.h"

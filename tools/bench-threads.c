@@ -3,7 +3,6 @@
 #include <glib.h>
 #include <pthread.h>
 
-#include "bench-mix.h"
 #include "bench.h"
 #include "fail.h"
 #include "util/clock.h"

@@ -71,7 +71,7 @@ static void append_pixels(GByteArray *out, const unsigned char *cells, uint32_t 
 	g_free(rows);
 }
 
-/* An image of few colours in the format PNG: @cells has the number of the colour for each pixel, row by row from the top. */
+/* An image of few colours in the format PNG: @cells has the colour of each pixel, row by row from the top. */
 static GByteArray *png_encode(const unsigned char *cells, uint32_t width, uint32_t height, const uint32_t *colours,
 			      unsigned int n_colours)
 {

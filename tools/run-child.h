@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The program under vpmm-run: how it is started, what reaches it, and how it ends. */
+/*
+ * The program under vpmm-run: how it is started, what reaches it, and how it ends. And libvpmm-preload.so: its place in
+ * LD_PRELOAD, and whether the dynamic linker would preload anything into a program.
+ */
 #ifndef RUN_CHILD_H
 #define RUN_CHILD_H
 
@@ -68,5 +71,25 @@ int child_run(struct child *child, int *status);
  * Return: the exit status. Does not return if a signal ended the program: that ends this process as well.
  */
 int child_end_like(int status);
+
+/**
+ * object_preload() - put the preload object into LD_PRELOAD, behind what is there
+ *
+ * It is that which VPMM_PRELOAD_OBJECT names, or that of the build tree which this program is in, or that which was
+ * installed.
+ *
+ * Return: 0, or explained by fail_set(): there is none, or its name has what LD_PRELOAD takes for the end of a name.
+ */
+int object_preload(void);
+
+/**
+ * target_check() - find out whether the dynamic linker reads LD_PRELOAD for a program
+ * @path: its file; of a script, that of its interpreter counts
+ *
+ * A file that cannot be read passes.
+ *
+ * Return: 0, or -EINVAL explained by fail_set().
+ */
+int target_check(const char *path);
 
 #endif /* RUN_CHILD_H */

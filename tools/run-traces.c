@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #define _GNU_SOURCE 1
-#include "run-traces.h"
+#include "run-report.h"
 
 #include <errno.h>
 #include <glib/gstdio.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "fail.h"
-#include "util/name.h"
+#include "util/text.h"
 
 /* What % stands for in a name means nothing in ours. */
 static char *escape(const char *name)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fail.h"
-#include "util/number.h"
+#include "util/text.h"
 
 /* Columns of a line. */
 #define WIDTH 79

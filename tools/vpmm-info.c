@@ -15,9 +15,9 @@
 #include "fail.h"
 #include "json.h"
 #include "pool-settings.h"
+#include "settings/options.h"
 #include "units.h"
-#include "settings/variables.h"
-#include "util/name.h"
+#include "util/text.h"
 
 #define PROGRAM "vpmm-info"
 

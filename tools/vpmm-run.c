@@ -12,9 +12,7 @@
 #include "cli.h"
 #include "fail.h"
 #include "run-child.h"
-#include "run-preload.h"
 #include "run-report.h"
-#include "run-traces.h"
 #include "units.h"
 #include "vpmm.h"
 

@@ -12,7 +12,6 @@
 #include "cli.h"
 #include "fail.h"
 #include "json.h"
-#include "top-budget.h"
 #include "top-scan.h"
 #include "units.h"
 
@@ -265,18 +264,17 @@ static void print_openmetrics(const GArray *rows, const GArray *budgets)
 }
 
 /* In the order in which they are printed. */
-static GArray *look(GArray *budgets)
+static GArray *look(GArray **budgets)
 {
 	GArray *rows = top_scan(budgets);
 
 	g_array_sort(rows, compare_rows);
-	top_budgets_sort(budgets);
 	return rows;
 }
 
 static int print_once(void)
 {
-	GArray *budgets = top_budgets_new(), *rows = look(budgets);
+	GArray *budgets, *rows = look(&budgets);
 
 	if (options.json) {
 		print_json(rows);
@@ -299,8 +297,7 @@ static int watch(void)
 
 	interrupt_catch(true);
 	while (!interrupt_signal && !ferror(stdout)) {
-		budgets = top_budgets_new();
-		rows = look(budgets);
+		rows = look(&budgets);
 		fputs("\033[H\033[2J", stdout);
 		print_table(rows, before);
 		top_budgets_print(budgets);
