@@ -335,4 +335,81 @@ bool api_ask_within_limit(struct vpmm_pool *pool, size_t size, uint64_t *until) 
  */
 void api_tell_exhausted(struct vpmm_pool *pool, size_t size) G_GNUC_INTERNAL;
 
+/*
+ * VPMM_TOP: publishes what pools have, for vpmm-top. A thread looks at them a few times a second, as long as there is
+ * one, so that calls do nothing for it. It makes no call of the driver.
+ */
+
+/**
+ * top_join() - publish a pool
+ * @pool: the pool, just made
+ *
+ * Return: 0, or -ENOMEM: there is no file or thread for it.
+ */
+int top_join(struct vpmm_pool *pool) G_GNUC_INTERNAL;
+
+/**
+ * top_leave() - publish a pool no more
+ * @pool: the pool; one that never joined does nothing
+ */
+void top_leave(struct vpmm_pool *pool) G_GNUC_INTERNAL;
+
+/* VPMM_PAUSABLE: a thread that pauses and resumes tags for vpmm-pause(1). */
+
+/**
+ * control_join() - let vpmm-pause have a pool, if VPMM_PAUSABLE says so
+ * @pool: the pool, just made
+ *
+ * Return: 0, -EINVAL for a bad value, or what keeps the process from a socket or a thread.
+ */
+int control_join(struct vpmm_pool *pool) G_GNUC_INTERNAL;
+
+/**
+ * control_leave() - the pool is about to be destroyed: wait until nothing is done to it any more
+ * @pool: the pool; one that never joined does nothing
+ */
+void control_leave(struct vpmm_pool *pool) G_GNUC_INTERNAL;
+
+/**
+ * control_set_guard() - as vpmm_pause_guard()
+ * @guard: as there
+ * @data: as there
+ */
+void control_set_guard(vpmm_guard_fn guard, void *data) G_GNUC_INTERNAL;
+
+/**
+ * control_forked() - this is a forked child: let go of the parent's socket
+ */
+void control_forked(void) G_GNUC_INTERNAL;
+
+enum pause_what {
+	PAUSE_PAUSE,
+	PAUSE_RESUME,
+	PAUSE_PREPARE
+};
+
+/**
+ * struct pause_request - what is to be done with the arenas of tags
+ * @what: pause, resume, or make host memory
+ * @tag: the tag, pausable, or VPMM_TAG_ALL
+ * @flags: of vpmm_pause()
+ * @stream: of vpmm_resume(), or VPMM_STREAM_ANY
+ */
+struct pause_request {
+	enum pause_what what;
+	vpmm_tag tag;
+	unsigned int flags;
+	struct CUstream_st *stream;
+};
+
+/**
+ * pause_tags() - pause or resume tags, for the exported calls and for vpmm-pause
+ * @pool: the pool
+ * @request: what
+ *
+ * Context: no lock held.
+ * Return: 0, or an error, and nothing has changed.
+ */
+int pause_tags(struct vpmm_pool *pool, const struct pause_request *request) G_GNUC_INTERNAL;
+
 #endif /* API_H */

@@ -7,8 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "api/control.h"
-#include "api/pause-tags.h"
+#include "api/api.h"
 #include "calls/arena.h"
 #include "util/control.h"
 #include "util/descriptor.h"

@@ -8,7 +8,6 @@
 #include "calls/export.h"
 #include "calls/note.h"
 #include "calls/oom-report.h"
-#include "calls/parcel.h"
 #include "util/cancel.h"
 #include "util/error.h"
 

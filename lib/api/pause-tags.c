@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/pause-tags.h"
+#include "api/api.h"
 #include "calls/arena.h"
 #include "calls/pause.h"
 #include "util/cancel.h"

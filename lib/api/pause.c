@@ -2,8 +2,7 @@
 /* The exported calls that pause and resume tags. */
 #include <errno.h>
 
-#include "api/control.h"
-#include "api/pause-tags.h"
+#include "api/api.h"
 #include "util/error.h"
 #include "util/tag.h"
 

@@ -4,7 +4,6 @@
 
 #include "api/api.h"
 #include "calls/arena.h"
-#include "calls/peers.h"
 #include "core/peer.h"
 #include "util/error.h"
 
@@ -25,7 +24,7 @@ static int change_each(struct vpmm_pool *pool, void *data)
 	if (pool->core.resting && !pool->core.extents.hollow)
 		return arena_judge(pool);
 	it->before = pool->arena ? it->before : pool->core.settings.peers;
-	err = peers_set(pool, it->devices, it->count);
+	err = peer_set(&pool->core, it->devices, it->count);
 	it->changed += !err;
 	return err;
 }

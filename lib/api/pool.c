@@ -5,8 +5,6 @@
 #include <pthread.h>
 
 #include "api/api.h"
-#include "api/control.h"
-#include "api/top.h"
 #include "budget/budget.h"
 #include "calls/arena.h"
 #include "calls/free.h"

@@ -7,7 +7,7 @@
 #include "calls/arena.h"
 #include "shared/migrate.h"
 #include "shared/mirror.h"
-#include "shared/range.h"
+#include "shared/shared.h"
 #include "util/error.h"
 #include "util/held.h"
 #include "util/sized.h"

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "api/top.h"
 #include "calls/arena.h"
 #include "calls/stats.h"
 #include "calls/tags.h"

@@ -15,7 +15,7 @@
 #include "budget/parse.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/number.h"
+#include "util/text.h"
 
 /* Joining takes microseconds; a process that was stopped meanwhile keeps others out. */
 #define JOIN_WAIT_MS 5000

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "budget/parse.h"
-#include "util/number.h"
+#include "util/text.h"
 
 static bool is_budget_word(const char *text, size_t length)
 {

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "calls/cache-check.h"
+#include "calls/check.h"
 #include "calls/pool.h"
 #include "core/account.h"
 #include "core/allocation.h"

@@ -4,14 +4,13 @@
 #include <inttypes.h>
 
 #include "calls/budget.h"
-#include "calls/cache-check.h"
 #include "calls/check.h"
 #include "calls/pool.h"
 #include "core/shareable.h"
 #include "core/small.h"
 #include "pending/deferred-free.h"
 #include "pending/group.h"
-#include "shared/check.h"
+#include "shared/shared.h"
 #include "util/error.h"
 
 /* What a walk over all regions has counted, to be compared with the indices and sums. */

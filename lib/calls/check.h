@@ -13,4 +13,12 @@ struct vpmm_pool;
  */
 int check_pool(struct vpmm_pool *pool);
 
+/**
+ * cache_check() - check the invariants of the caches against the region maps
+ * @pool: the pool
+ *
+ * Return: 0, or -EUCLEAN.
+ */
+int cache_check(struct vpmm_pool *pool);
+
 #endif /* CHECK_H */

@@ -9,7 +9,7 @@
 #include "core/account.h"
 #include "core/allocation.h"
 #include "core/cache-flush.h"
-#include "core/layout.h"
+#include "core/chunk.h"
 #include "core/shareable.h"
 #include "core/small.h"
 #include "trace/sampler.h"

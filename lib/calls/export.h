@@ -6,9 +6,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct message;
-struct parcel;
+#include "calls/message.h"
+#include "core/shareable.h"
+
 struct vpmm_pool;
+
+/**
+ * struct parcel - a block of another process
+ * @message: what has come about it
+ * @from: all handles of its memory; parcel_clear() closes its descriptors
+ */
+struct parcel {
+	struct message message;
+	struct shareable_import from;
+};
+
+/**
+ * parcel_receive() - read all messages about a block from a socket
+ * @socket: a connected Unix socket
+ * @parcel: receives them, for parcel_clear() if this succeeds
+ *
+ * Context: does not wait for the first message, but for what has to follow it.
+ * Return: as message_receive().
+ */
+int parcel_receive(int socket, struct parcel *parcel);
+
+/**
+ * parcel_clear() - close what has come, and free the lists
+ * @parcel: from parcel_receive()
+ */
+void parcel_clear(struct parcel *parcel);
 
 /**
  * export_block() - make the message about a block

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* vpmm_malloc_growable(), and vpmm_realloc() of what it has allocated. */
+/*
+ * vpmm_malloc_growable(), and vpmm_realloc() of what it has allocated. Address space for the most that such a block may
+ * have is reserved, and memory is mapped from its start on. The block consists of whole extents of its own, so that all
+ * that it gains and loses can be mapped elsewhere.
+ */
 #ifndef CALLS_GROWABLE_H
 #define CALLS_GROWABLE_H
 

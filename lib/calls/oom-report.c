@@ -12,7 +12,7 @@
 #include "core/cache.h"
 #include "trace/sampler.h"
 #include "util/error.h"
-#include "util/number.h"
+#include "util/text.h"
 
 /* Names this many stacks of VPMM_STACKS: those that hold most. */
 #define STACKS_NAMED 3

@@ -13,7 +13,7 @@
 #include "policy/trim.h"
 #include "util/env.h"
 #include "util/error.h"
-#include "util/number.h"
+#include "util/text.h"
 
 /* What dropped bytes come back as under VPMM_PAUSE_POISON. */
 #define POISON 0xff

@@ -11,7 +11,7 @@
 #include "core/account.h"
 #include "core/alias.h"
 #include "core/cache-flush.h"
-#include "core/core-life.h"
+#include "core/core.h"
 #include "core/peer.h"
 #include "core/small.h"
 #include "pending/pending.h"
@@ -20,7 +20,7 @@
 #include "settings/options.h"
 #include "shared/shared.h"
 #include "util/error.h"
-#include "util/name.h"
+#include "util/text.h"
 
 /* Everything but the backend. */
 static void pool_give_back(struct vpmm_pool *pool)

@@ -8,7 +8,7 @@
 #include "calls/tags.h"
 #include "util/address.h"
 #include "util/error.h"
-#include "util/number.h"
+#include "util/text.h"
 
 static int new_tags(struct vpmm_pool *pool, struct tags **made)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Reservations of address space, one chunk at a time. */
+/* Reservations of address space, one chunk at a time; and a chunk as one line of text, as in vpmm_pool_dump(3). */
 #ifndef CHUNK_H
 #define CHUNK_H
 
@@ -8,9 +8,10 @@
 #include <stdint.h>
 
 struct chunk;
+struct core;
 struct region;
 struct region_map;
-struct core;
+struct stream;
 
 /**
  * chunk_add() - reserve one more chunk
@@ -100,5 +101,25 @@ void chunk_each_mapped(struct core *core, const struct region_map *map, chunk_ma
  * @map: the map
  */
 void chunk_unreserve(struct core *core, struct region_map *map);
+
+/**
+ * layout_line() - the regions of a chunk
+ * @core: the pool's core
+ * @chunk: the chunk
+ *
+ * Return: a line without newline, for g_free().
+ */
+char *layout_line(const struct core *core, const struct chunk *chunk);
+
+/**
+ * layout_say() - log what was done for a block, with the layout of its chunk, at VPMM_LOG_DEBUG
+ * @core: the pool's core
+ * @chunk: the chunk
+ * @what: the verb, in the past
+ * @bytes: so many; 0: log nothing
+ * @stream: the stream that it was done for
+ */
+void layout_say(struct core *core, const struct chunk *chunk, const char *what, size_t bytes,
+		const struct stream *stream);
 
 #endif /* CHUNK_H */

@@ -3,7 +3,6 @@
 #include <stddef.h>
 
 #include "core/chunk.h"
-#include "core/core-life.h"
 #include "core/core.h"
 #include "core/hollow.h"
 #include "core/shareable.h"

@@ -20,10 +20,14 @@
 #include "util/lock.h"
 #include "util/log.h"
 
+struct backend;
+struct backend_info;
+struct core;
 struct packed;
 struct policy;
 struct recorder;
 struct sampler;
+struct settings;
 
 /* Requests are rounded up to this many bytes, or to pages if the pool is paged. */
 #define CORE_PIECE 512
@@ -204,5 +208,27 @@ static inline uint64_t core_live(const struct core *core)
 {
 	return core->regions.bytes[REGION_MALLOC] + core->spans.bytes[REGION_MALLOC];
 }
+
+/**
+ * core_init() - set up a core with nothing in it
+ * @core: the core, all 0; policy_init() sets @policy and @packed afterwards
+ * @backend: the open device
+ * @info: what the backend says of the device
+ * @settings: completed for the device
+ */
+void core_init(struct core *core, struct backend *backend, const struct backend_info *info,
+	       const struct settings *settings);
+
+/**
+ * core_unmap() - unmap everything, when the pool is destroyed
+ * @core: the core, its backend entered; no work is pending on its memory, or none that can be waited for
+ */
+void core_unmap(struct core *core);
+
+/**
+ * core_clear() - free everything but the backend and the lock
+ * @core: the core; nothing is mapped
+ */
+void core_clear(struct core *core);
 
 #endif /* CORE_H */

@@ -6,11 +6,10 @@
 #include "backend/backend.h"
 #include "budget/budget.h"
 #include "core/extent.h"
-#include "core/timed.h"
 #include "util/address.h"
 #include "util/error.h"
 #include "util/links.h"
-#include "util/number.h"
+#include "util/text.h"
 
 /* From this size on, creating an extent takes much longer than asking how much memory the device has. */
 #define MUCH ((size_t)1 << 30)

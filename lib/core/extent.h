@@ -12,13 +12,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/backend.h"
 #include "core/ready.h"
 #include "util/assume.h"
+#include "util/clock.h"
 #include "util/links.h"
 
 struct backend;
-struct budget;
 struct backend_event;
+struct budget;
 struct extent;
 
 /**
@@ -534,5 +536,18 @@ bool extent_can_join(const struct extent *low, const struct extent *high);
  * @high: the other
  */
 void extent_join(struct extent_map *map, struct extent *low, struct extent *high);
+
+/*
+ * Performs the operation @op of struct backend_ops, for a GPU a function of cuda/, and adds it and its time to @counter,
+ * for the statistics.
+ */
+#define TIMED(map, counter, op, ...) \
+	({ \
+		uint64_t start_ = clock_ns(); \
+		int err_ = (map)->backend->ops->op((map)->backend, __VA_ARGS__); \
+		(map)->calls.ns += clock_ns() - start_; \
+		(map)->calls.counter++; \
+		err_; \
+	})
 
 #endif /* EXTENT_H */

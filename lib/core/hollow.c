@@ -6,8 +6,8 @@
 #include "core/account.h"
 #include "core/chunk.h"
 #include "core/core.h"
+#include "core/extent.h"
 #include "core/hollow.h"
-#include "core/timed.h"
 #include "util/error.h"
 
 /* What the driver has in a run of mappings. */

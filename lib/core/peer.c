@@ -2,11 +2,12 @@
 /* Lets other devices access what a pool has mapped. */
 #include <errno.h>
 
+#include "calls/pool.h"
 #include "core/core.h"
+#include "core/extent.h"
 #include "core/peer.h"
 #include "core/shareable.h"
 #include "core/small.h"
-#include "core/timed.h"
 #include "util/error.h"
 
 /* A mapping. */
@@ -166,4 +167,39 @@ int peer_change(struct core *core, uint64_t peers)
 	}
 	g_array_free(ranges, TRUE);
 	return err;
+}
+
+static int check_device(struct core *core, int device)
+{
+	struct backend *be = core->backend;
+	int err;
+
+	if (device < 0)
+		return error_set(-EINVAL, "device %d: expected an ordinal from 0", device);
+	if (device == core->device)
+		return error_set(-EINVAL, "device %d is the pool's own", device);
+	err = be->ops->peer_check(be, device);
+	if (!err && device >= BACKEND_PEERS_MOST)
+		err = error_set(-ENOTSUP, "device %d: only the first %d devices can be peers", device,
+				BACKEND_PEERS_MOST);
+	return err;
+}
+
+int peer_set(struct core *core, const int *devices, size_t count)
+{
+	uint64_t peers = 0;
+	int err;
+
+	lock_assert_held(&core->lock);
+	if (count && !devices)
+		return error_set(-EINVAL, "devices is NULL, and count is %zu", count);
+	for (size_t i = 0; i < count; i++) {
+		err = check_device(core, devices[i]);
+		if (err)
+			return err;
+		if (peers >> devices[i] & 1)
+			return error_set(-EINVAL, "device %d is there twice", devices[i]);
+		peers |= UINT64_C(1) << devices[i];
+	}
+	return peer_change(core, peers);
 }

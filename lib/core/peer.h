@@ -6,6 +6,7 @@
 #ifndef PEER_H
 #define PEER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct core;
@@ -30,5 +31,15 @@ int peer_begin(struct core *core);
  * Return: 0, or an error of the backend's peers or access; then all is as before, unless the text says otherwise.
  */
 int peer_change(struct core *core, uint64_t peers);
+
+/**
+ * peer_set() - the same, by their ordinals
+ * @core: the core
+ * @devices: the ordinals, from the program
+ * @count: how many
+ *
+ * Return: as vpmm_pool_set_peers().
+ */
+int peer_set(struct core *core, const int *devices, size_t count);
 
 #endif /* PEER_H */

@@ -5,8 +5,8 @@
 
 #include "core/account.h"
 #include "core/core.h"
+#include "core/extent.h"
 #include "core/shareable.h"
-#include "core/timed.h"
 #include "util/error.h"
 #include "util/room.h"
 

@@ -6,7 +6,7 @@
 #include "core/store.h"
 #include "util/env.h"
 #include "util/error.h"
-#include "util/number.h"
+#include "util/text.h"
 
 int store_init(struct store *store, struct backend *backend, uint64_t unit)
 {

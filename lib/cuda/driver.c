@@ -12,7 +12,7 @@
 #include "util/error.h"
 #include "util/line.h"
 #include "util/lock.h"
-#include "util/number.h"
+#include "util/text.h"
 
 DLOPEN_NOTE("[{\"feature\":\"cuda\",\"description\":\"GPUs, by the CUDA driver\",\"priority\":\"suggested\","
 	    "\"soname\":[\"libcuda.so.1\"]}]");

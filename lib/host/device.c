@@ -16,7 +16,7 @@
 #include "util/env.h"
 #include "util/error.h"
 #include "util/lock.h"
-#include "util/number.h"
+#include "util/text.h"
 
 #define DEFAULT_CAPACITY ((uint64_t)80 << 30)
 #define MOST_MAPPINGS 524090	/* as many as CUDA's driver */

@@ -9,7 +9,6 @@
 #include "core/shareable.h"
 #include "core/small.h"
 #include "pending/deferred-free.h"
-#include "pending/graph.h"
 #include "pending/group.h"
 #include "pending/pending.h"
 #include "pending/tie.h"

@@ -2,10 +2,10 @@
 /* Finds, merges, splits and allocates what captures of a group have freed. */
 #include "core/allocation.h"
 #include "pending/deferred-free.h"
-#include "pending/graph.h"
 #include "pending/group-reuse.h"
 #include "pending/group.h"
 #include "pending/pending.h"
+#include "pending/tie.h"
 #include "pending/users.h"
 #include "util/error.h"
 

@@ -3,9 +3,9 @@
 #include <errno.h>
 
 #include "pending/deferred-free.h"
-#include "pending/graph.h"
 #include "pending/group.h"
 #include "pending/pending.h"
+#include "pending/tie.h"
 #include "util/address.h"
 #include "util/error.h"
 

@@ -7,7 +7,6 @@
 #include "core/cache.h"
 #include "core/shareable.h"
 #include "core/small.h"
-#include "pending/graph.h"
 #include "pending/hold.h"
 #include "pending/pending.h"
 #include "pending/tie.h"

@@ -26,7 +26,7 @@ struct watches;
  * @held_bytes: bytes of all holds, including those in @graphs
  * @silent: silent streams by id, of struct blocker: those that holds wait for
  *
- * Users, see users.h and graph.h:
+ * Users, see users.h and tie.h:
  *
  * @uses: address to struct use: allocations with users besides their own streams
  * @graphs: id of a capture to struct graph

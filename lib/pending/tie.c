@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The places of what waits in the lists of what it waits for. */
+#include "pending/pending.h"
 #include "pending/tie.h"
+#include "util/address.h"
 
 struct tie {
 	GList link;
@@ -69,4 +71,27 @@ GPtrArray *tie_members(const GQueue *list)
 	for (const GList *link = list ? list->head : NULL; link; link = link->next)
 		g_ptr_array_add(members, link->data);
 	return members;
+}
+
+GHashTable *graph_table_new(void)
+{
+	return address_table_new(g_free);
+}
+
+struct graph *graph_find(const struct pending *pending, uint64_t id)
+{
+	lock_assert_held(&pending->core->lock);
+	return g_hash_table_lookup(pending->graphs, &id);
+}
+
+struct graph *graph_get(struct pending *pending, uint64_t id)
+{
+	lock_assert_held(&pending->core->lock);
+	return address_table_get(pending->graphs, id, sizeof(struct graph));
+}
+
+void graph_forget(struct pending *pending, uint64_t id)
+{
+	lock_assert_held(&pending->core->lock);
+	g_hash_table_remove(pending->graphs, &id);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The users of allocations. */
 #include "core/wait-set.h"
-#include "pending/graph.h"
 #include "pending/pending.h"
 #include "pending/tie.h"
 #include "pending/users.h"

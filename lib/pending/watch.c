@@ -3,9 +3,9 @@
 #include <stdatomic.h>
 
 #include "pending/deferred-free.h"
-#include "pending/graph.h"
 #include "pending/group.h"
 #include "pending/pending.h"
+#include "pending/tie.h"
 #include "pending/users.h"
 #include "pending/watch.h"
 #include "util/error.h"

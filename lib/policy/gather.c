@@ -8,7 +8,6 @@
 #include "core/allocation.h"
 #include "core/chunk.h"
 #include "core/core.h"
-#include "core/layout.h"
 #include "core/wait-set.h"
 #include "policy/gather-plan.h"
 #include "policy/gather.h"

@@ -2,7 +2,7 @@
 /*
  * Gathering: one block is mapped from free extents, and from new memory if they are not enough.
  *
- * The packed policy's counterpart of harvest.h. Extents of many sizes take few driver calls for much memory; the
+ * The packed policy's counterpart of paged.h. Extents of many sizes take few driver calls for much memory; the
  * price is that free memory in a partly allocated extent is pinned.
  */
 #ifndef GATHER_H

@@ -173,7 +173,7 @@ static void log_window(struct core *core, uint64_t before, uint64_t creates)
 			s->latest, creates, STEADY_WINDOW, mallocs);
 }
 
-/* Counts a malloc that no cache served. The log gets a line when a program settles, and now and then while one does not. */
+/* The log gets a line when a program settles, and now and then while one does not. */
 static void note_settled(struct core *core)
 {
 	const struct extent_calls *calls = &core->extents.calls;

@@ -9,7 +9,7 @@
 #include "core/wait-set.h"
 #include "policy/gather-plan.h"
 #include "policy/gather.h"
-#include "policy/harvest.h"
+#include "policy/paged.h"
 #include "policy/policy.h"
 #include "policy/resize.h"
 #include "policy/settle.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What a pool has learned, so that another process's can begin with it: VPMM_PLAN. Addresses are those of the pool, as
- * the memo's keys are made of them; so they are of use only where the same addresses can be reserved. And what a pool is
- * created with.
+ * the memo's keys are made of them; so they are of use only where the same addresses can be reserved. And what a pool
+ * is created with.
  */
 #ifndef WARM_H
 #define WARM_H

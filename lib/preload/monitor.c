@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/file.h"
 #include "preload/monitor.h"
 #include "preload/primary.h"
 #include "preload/settings.h"

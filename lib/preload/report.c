@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "preload/driver.h"
-#include "preload/file.h"
 #include "preload/library.h"
 #include "preload/primary.h"
 #include "preload/real.h"

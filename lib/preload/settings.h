@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the environment says to the preload object. man/vpmm-preload.7 has the variables. */
+/* What the environment says to the preload object, with names of files. man/vpmm-preload.7 has the variables. */
 #ifndef PRELOAD_SETTINGS_H
 #define PRELOAD_SETTINGS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 struct preload_settings {
 	bool on;			/* VPMM_PRELOAD; false as well if any of the others is wrong */
@@ -27,5 +28,18 @@ struct preload_settings {
  * Context: any thread.
  */
 const struct preload_settings *settings(void);
+
+/**
+ * file_open() - open the file that a variable of the environment names
+ * @variable: %p in its value is the process id, %% a percent sign
+ * @mode: as for fopen()
+ * @line: a file that begins with this line is not opened, but one with a dot and a number behind its name; NULL: any is
+ *
+ * Says on standard error what went wrong.
+ *
+ * Context: any thread.
+ * Return: NULL if it cannot be opened.
+ */
+FILE *file_open(const char *variable, const char *mode, const char *line);
 
 #endif /* PRELOAD_SETTINGS_H */

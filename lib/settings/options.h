@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The options of a pool in one table, which the environment, struct vpmm_opts, struct vpmm_info and the tools go by.
- * The table needs nothing else of the library: the tools are built with it.
+ * The table needs nothing else of the library: the tools are built with it, and with the names of other variables.
  *
  * To add an option, append a field to struct vpmm_opts, to struct settings and, unless it is a callback, to struct
  * vpmm_info; add a row here; and describe it in vpmm(7), vpmm_pool_create(3), vpmm_pool_info(3) and
@@ -146,5 +146,28 @@ extern const struct option pool_options[OPTIONS];
  * Return: the number.
  */
 uint64_t option_from_info(const struct option *option, const struct vpmm_info *info);
+
+/**
+ * variables_is_known() - whether the library reads a variable
+ * @name: of the variable
+ */
+bool variables_is_known(const char *name);
+
+/**
+ * variables_nearest() - the known variable with the name most like another
+ * @name: of a variable
+ *
+ * Return: the known name at the smallest edit distance.
+ */
+const char *variables_nearest(const char *name);
+
+/**
+ * variables_each_unknown() - find variables that look like the library's and are unknown
+ * @fn: called for each variable whose name begins with VPMM_, but not with VPMM_TEST_, and is unknown
+ * @data: passed to @fn
+ *
+ * Context: no other thread may change the environment.
+ */
+void variables_each_unknown(void (*fn)(void *data, const char *name), void *data);
 
 #endif /* OPTIONS_H */

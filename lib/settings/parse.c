@@ -7,13 +7,11 @@
 #include "budget/parse.h"
 #include "settings/options.h"
 #include "settings/settings.h"
-#include "settings/variables.h"
 #include "util/env.h"
 #include "util/error.h"
 #include "util/log.h"
-#include "util/name.h"
-#include "util/number.h"
 #include "util/sized.h"
+#include "util/text.h"
 
 /* An error lists the constants up to this number of them. */
 #define CONSTANTS_LISTED 3

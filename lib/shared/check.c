@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "shared/check.h"
+#include "shared/shared.h"
 #include "util/error.h"
 #include "util/held.h"
 

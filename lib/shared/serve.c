@@ -8,7 +8,6 @@
 
 #include "shared/move.h"
 #include "shared/piece.h"
-#include "shared/serve.h"
 #include "shared/touch.h"
 #include "util/clock.h"
 #include "util/error.h"

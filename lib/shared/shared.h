@@ -303,4 +303,33 @@ static inline uint64_t page_va(const struct range *range, size_t index)
 	return range->va + index * range->page_size;
 }
 
+/**
+ * shared_check() - check the invariants: that pages and memory are as they should be
+ * @at: where a pool has its ranges; core.lock is held
+ *
+ * Return: 0, or -EUCLEAN with what is wrong.
+ */
+int shared_check(struct shared **at);
+
+/**
+ * range_new() - make a range
+ * @shared: of the pool, its backend entered; no lock held
+ * @size: bytes, not 0
+ * @fine: with pages of the smallest size
+ * @at: receives where it starts
+ *
+ * Return: 0, -ENOMEM, -ENOTSUP, or another error of the backend.
+ */
+int range_new(struct shared *shared, size_t size, bool fine, uint64_t *at);
+
+/**
+ * range_free() - free a range
+ * @shared: of the pool, its backend entered; no lock held
+ * @at: where it starts
+ * @stream: a stream that uses it, besides those that are known
+ *
+ * Return: 0, -EINVAL if no range of the pool starts there, or an error of the backend.
+ */
+int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream);
+
 #endif /* SHARED_H */

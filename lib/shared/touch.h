@@ -115,4 +115,8 @@ int touch_watch(uint64_t at, size_t size);
  */
 void touch_unwatch(uint64_t at);
 
+/* What this calls in turn: serve.c. */
+void serve_touches(GArray *touched);
+bool serve_idle(void);
+
 #endif /* TOUCH_H */

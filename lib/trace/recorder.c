@@ -18,8 +18,8 @@
 #include "util/error.h"
 #include "util/held.h"
 #include "util/lock.h"
-#include "util/name.h"
 #include "util/tag.h"
+#include "util/text.h"
 
 /* Text is written when there is so much of it. */
 #define TEXT_SIZE (256 * 1024)

@@ -7,7 +7,7 @@
 #include "trace/frames.h"
 #include "util/clock.h"
 #include "util/lock.h"
-#include "util/number.h"
+#include "util/text.h"
 
 /* Beyond so many different stacks of a pool, what comes is put down to a stack without frames. */
 #define STACKS_MOST 65536

@@ -6,7 +6,7 @@
 
 #include "util/env.h"
 #include "util/error.h"
-#include "util/number.h"
+#include "util/text.h"
 
 const char *env_get(const char *name)
 {

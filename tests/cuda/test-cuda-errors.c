@@ -6,7 +6,7 @@
 
 #include "cuda/cuda-fixture.h"
 #include "util/error.h"
-#include "util/number.h"
+#include "util/text.h"
 #include "vpmm-shared.h"
 
 /* What each operation is called with, and where it writes. */

@@ -7,7 +7,6 @@
 #include "backend/backend.h"
 #include "settings/options.h"
 #include "settings/settings.h"
-#include "settings/variables.h"
 #include "support/fixture.h"
 #include "util/env.h"
 

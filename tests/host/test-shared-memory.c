@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "calls/pool.h"
-#include "shared/serve.h"
 #include "shared/shared.h"
 #include "shared/touch.h"
 #include "support/fault.h"

@@ -3,8 +3,8 @@
 #include <glib.h>
 
 #include "calls/pool.h"
-#include "shared/serve.h"
 #include "shared/shared.h"
+#include "shared/touch.h"
 #include "support/ranges.h"
 
 const struct ranges_way ranges_ways[RANGES_WAYS] = {

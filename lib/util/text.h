@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Parsing of numbers, and byte counts as text. Depends on nothing else in the library, as the tools are built with it. */
-#ifndef NUMBER_H
-#define NUMBER_H
+/*
+ * Texts of settings and messages: numbers, byte counts, and what % stands for in names of files. Depends on nothing else
+ * in the library, as the tools are built with it, and needs no GLib, as the preload object has it.
+ */
+#ifndef TEXT_H
+#define TEXT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /**
@@ -48,4 +52,22 @@ struct amount {
  */
 struct amount amount(uint64_t bytes);
 
-#endif /* NUMBER_H */
+/**
+ * name_unknown() - find what a name must not have
+ * @name: as the user has it
+ *
+ * Return: the first "%" that neither "p" nor "%" follows; NULL: there is none.
+ */
+const char *name_unknown(const char *name);
+
+/**
+ * name_expand() - put in what % stands for: %p is the process id, %% a percent sign
+ * @name: one without an unknown %
+ * @to: receives the name, if there is room for it
+ * @room: bytes there, the null byte at the end included; with 0 @to can be NULL
+ *
+ * Return: bytes of the name without the null byte; if they are @room or more, @to has only its beginning.
+ */
+size_t name_expand(const char *name, char *to, size_t room);
+
+#endif /* TEXT_H */

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Parsing of numbers, and byte counts as text. */
+/* Texts of settings and messages: numbers, byte counts and names of files. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "util/number.h"
+#include "util/text.h"
 
 int number_parse(const char *text, const char **end, uint64_t *value)
 {
@@ -73,4 +74,33 @@ struct amount amount(uint64_t bytes)
 	else
 		snprintf(amount.text, sizeof(amount.text), "%" PRIu64 " MiB", bytes / MIB);
 	return amount;
+}
+
+const char *name_unknown(const char *name)
+{
+	for (const char *at = strchr(name, '%'); at; at = strchr(at + 2, '%')) {
+		if (at[1] != 'p' && at[1] != '%')
+			return at;
+	}
+	return NULL;
+}
+
+size_t name_expand(const char *name, char *to, size_t room)
+{
+	size_t used = 0;
+
+	if (room)
+		*to = '\0';
+	for (; *name; name++) {
+		char *end = used < room ? to + used : NULL;
+		size_t left = used < room ? room - used : 0;
+
+		if (*name != '%')
+			used += (size_t)snprintf(end, left, "%c", *name);
+		else if (*++name == 'p')
+			used += (size_t)snprintf(end, left, "%ld", (long)getpid());
+		else
+			used += (size_t)snprintf(end, left, "%%");
+	}
+	return used;
 }
