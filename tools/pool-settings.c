@@ -96,6 +96,20 @@ static void add_backend(struct pool_settings *settings, const struct vpmm_info *
 		setting->source = "auto";
 }
 
+static uint64_t option_from_info(const struct option *option, const struct vpmm_info *info)
+{
+	const char *at = (const char *)info + option->info;
+	unsigned int small;
+	uint64_t number;
+
+	if (option->size == sizeof(small)) {
+		memcpy(&small, at, sizeof(small));
+		return option->unlimited && small == UINT_MAX ? UINT64_MAX : small;
+	}
+	memcpy(&number, at, sizeof(number));
+	return number;
+}
+
 void pool_settings_collect(struct pool_settings *settings, const struct choice *choice, bool by_option)
 {
 	const struct vpmm_info *info = &choice->info;

@@ -171,40 +171,11 @@ void run_resize(struct run *run, const struct trace_op *op);
 void run_other(struct run *run, const struct trace_op *op);
 
 /**
- * run_open_tags() - open the tags of the trace
- * @run: the pass
- */
-void run_open_tags(struct run *run);
-
-/**
- * run_close_tags() - resume what the trace leaves paused
- * @run: the pass
- * @op: the last operation
- */
-void run_close_tags(struct run *run, const struct trace_op *op);
-
-/**
- * run_enter_tag() - have this thread allocate under the tag of an operation
- * @run: the pass, of a pool
- * @op: the operation, with a tag
- *
- * Return: what it allocated under before, for vpmm_tag_set().
- */
-vpmm_tag run_enter_tag(const struct run *run, const struct trace_op *op);
-
-/**
  * run_pause() - pause or resume the tag of an operation
  * @run: the pass, of a pool
  * @op: the operation
  */
 void run_pause(struct run *run, const struct trace_op *op);
-
-/**
- * run_is_asleep() - whether an allocation has no memory now, as its tag is paused
- * @run: the pass
- * @slot: the allocation
- */
-bool run_is_asleep(const struct run *run, const struct slot *slot);
 
 /**
  * run_capture() - have the stream of an operation under the capture that the trace says

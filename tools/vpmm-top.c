@@ -303,14 +303,12 @@ static int watch(void)
 		top_budgets_print(budgets);
 		g_array_unref(budgets);
 		fflush(stdout);
-		if (before)
-			g_array_unref(before);
+		g_clear_pointer(&before, g_array_unref);
 		before = rows;
 		g_usleep(options.delay_us);
 	}
 	interrupt_catch(false);
-	if (before)
-		g_array_unref(before);
+	g_clear_pointer(&before, g_array_unref);
 	return cli_finish_output("the table");
 }
 

@@ -13,6 +13,7 @@
 #include "calls/request.h"
 #include "calls/tags.h"
 #include "util/cancel.h"
+#include "util/clock.h"
 #include "util/error.h"
 
 static GString *describe_failure(size_t size, const char *sentence)
@@ -46,6 +47,24 @@ static void add_dump(struct vpmm_pool *pool, GString *text)
 static struct vpmm_pool *whole_of(struct vpmm_pool *pool)
 {
 	return pool->arena ? pool->arena->parent : pool;
+}
+
+/* The latest of the requests that no cache served, in their order. */
+static void requests_write(const struct vpmm_pool *pool, GString *out)
+{
+	uint64_t first = pool->requested > POOL_REQUESTS ? pool->requested - POOL_REQUESTS : 0, now = clock_ns();
+
+	g_string_append_printf(out, "requests: %" PRIu64 ", of those that no cache served\n", pool->requested - first);
+	for (uint64_t i = first; i < pool->requested; i++) {
+		const struct pool_request *request = &pool->requests[i % POOL_REQUESTS];
+
+		g_string_append_printf(out, "request %" PRIu64 " us ago, %zu bytes, stream 0x%" PRIx64,
+				       (now - request->ns) / 1000, request->size, request->stream);
+		if (request->addr)
+			g_string_append_printf(out, ": 0x%" PRIx64 "\n", request->addr);
+		else
+			g_string_append(out, ": failed\n");
+	}
 }
 
 /* The dump of the pool and of its arenas; nothing if its context is gone. */

@@ -9,6 +9,7 @@
 #include "calls/idle.h"
 #include "calls/pool.h"
 #include "calls/request.h"
+#include "calls/submission.h"
 #include "core/allocation.h"
 #include "core/cache.h"
 #include "core/small.h"
@@ -41,12 +42,13 @@ static const struct region_map *map_of(const struct core *core, size_t bytes)
 static int capture_scrub(struct vpmm_pool *pool, const struct hold *hold, uint64_t id, size_t bytes,
 			 struct CUstream_st *handle)
 {
+	struct submission s = { .pool = pool, .handle = handle };
 	enum vpmm_scrub scrub = pool->core.settings.scrub;
 
 	/* Another graph's contents are as another stream's. */
 	if (scrub == VPMM_SCRUB_NONE || (scrub == VPMM_SCRUB_STREAM && hold->capture == id && hold->graphs->len == 1))
 		return 0;
-	return scrub_clear(pool, hold->region->addr, bytes, handle);
+	return submission_clear(&s, hold->region->addr, bytes);
 }
 
 /* Takes a block that the capture, or another of its group, has freed. */

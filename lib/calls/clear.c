@@ -20,13 +20,6 @@ static void free_unwritten(struct vpmm_pool *pool, struct region *region)
 	event_unref(event);
 }
 
-int scrub_clear(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle)
-{
-	struct submission s = { .pool = pool, .handle = handle };
-
-	return submission_clear(&s, addr, size);
-}
-
 /* What cannot be freed now is, once the device has completed its work. */
 static void free_or_hold(struct vpmm_pool *pool, struct small *small, bool begun, struct CUstream_st *handle)
 {

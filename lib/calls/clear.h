@@ -19,17 +19,6 @@ struct stream;
 struct vpmm_pool;
 
 /**
- * scrub_clear() - clear memory in the order of a stream, and count it
- * @pool: the pool, its backend entered; its lock need not be held
- * @addr: the address
- * @size: bytes
- * @handle: the stream
- *
- * Return: 0, or what the backend's clear returns.
- */
-int scrub_clear(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle);
-
-/**
  * scrub_malloc() - clear a block that was just allocated, if the settings say so
  * @pool: the pool, its backend entered
  * @addr: the address

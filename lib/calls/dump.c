@@ -9,6 +9,7 @@
 #include "core/account.h"
 #include "core/allocation.h"
 #include "core/cache-flush.h"
+#include "core/cache.h"
 #include "core/chunk.h"
 #include "core/shareable.h"
 #include "core/small.h"
@@ -127,6 +128,29 @@ static void dump_shareable(const struct vpmm_pool *pool, GString *out)
 					       small->held ? " pending" : "");
 	}
 	g_list_free(all);
+}
+
+/* The latest call, if a cache @served it: of several caches, that of one. Returns its region, if it was a malloc. */
+static struct region *cache_last(struct core *core, bool *served)
+{
+	uint64_t central = atomic_load_explicit(&core->central, memory_order_relaxed);
+	struct region *last = NULL;
+
+	lock_assert_held(&core->lock);
+	*served = false;
+	for_each_stream(stream, &core->streams) {
+		struct cache *cache = stream->cache;
+
+		brief_acquire(&cache->lock);
+		if (cache->central == central) {
+			*served = true;
+			last = cache->last ? cache->last->region : NULL;
+		}
+		brief_release(&cache->lock);
+		if (last)
+			break;
+	}
+	return last;
 }
 
 /* Flushes the caches, and keeps the mark of the latest malloc. */

@@ -213,6 +213,21 @@ static int prepare_here(const struct resizing *r, bool frugal, struct submission
 	return err || !*fits ? err : submission_end(s, r->stream, event);
 }
 
+/* Lets nobody have free memory before the work that was submitted is done, of which there is no event. */
+static void submission_set_aside(struct submission *s, struct stream *stream, struct region_map *map, uint64_t addr,
+				 size_t size)
+{
+	struct region *region;
+
+	if (!s->begun || !size)
+		return;
+	region = region_take(map, addr, size, stream, NULL);
+	live_enter(&s->pool->core, region, 0);
+	/* A copy may have overwritten the last owner's data, so nobody owns the range. */
+	owner_lose(&s->pool->core, addr, size);
+	submission_set_aside_block(s->pool, region);
+}
+
 /* It stays as it was. What it would have gained is free, and so may be cleared later. */
 static void undo_here(const struct resizing *r, struct submission *s)
 {
@@ -463,6 +478,15 @@ static int resize(const struct resizing *r, uint64_t *addr)
 	if (!err)
 		error_restore(&kept);
 	return err;
+}
+
+static bool use_has_work(const struct use *use)
+{
+	for (guint i = 0; i < use->users->len; i++) {
+		if (g_array_index(use->users, struct user, i).work)
+			return true;
+	}
+	return false;
 }
 
 /* A growable block stays where it is, and the streams that use it with it. */

@@ -77,11 +77,4 @@ int request_memory(struct vpmm_pool *pool, const struct policy *policy, struct r
  */
 void requests_note(struct vpmm_pool *pool, size_t size, const struct CUstream_st *stream, uint64_t addr);
 
-/**
- * requests_write() - write the latest of those that were noted, in their order
- * @pool: the pool, whose lock is held
- * @out: receives a line for each
- */
-void requests_write(const struct vpmm_pool *pool, GString *out);
-
 #endif /* REQUEST_H */

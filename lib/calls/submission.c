@@ -114,20 +114,6 @@ void submission_set_aside_block(struct vpmm_pool *pool, struct region *region)
 		hold_unheard(&pool->pending, region);
 }
 
-void submission_set_aside(struct submission *s, struct stream *stream, struct region_map *map, uint64_t addr,
-			  size_t size)
-{
-	struct region *region;
-
-	if (!s->begun || !size)
-		return;
-	region = region_take(map, addr, size, stream, NULL);
-	live_enter(&s->pool->core, region, 0);
-	/* A copy may have overwritten the last owner's data, so nobody owns the range. */
-	owner_lose(&s->pool->core, addr, size);
-	submission_set_aside_block(s->pool, region);
-}
-
 void submission_keep(struct submission *s, uint64_t addr, const struct stream *stream)
 {
 	struct region *region = live_find(&s->pool->core, addr);

@@ -122,19 +122,6 @@ int submission_follow(struct vpmm_pool *pool, struct region *region, const struc
 		      struct CUstream_st *handle);
 
 /**
- * submission_set_aside() - let nobody have free memory before the work that was submitted is done
- * @s: the submission, without an event
- * @stream: the stream
- * @map: the map of the memory
- * @addr: where it starts
- * @size: bytes, all free; 0 does nothing
- *
- * This cannot fail. Nothing happens if nothing was submitted.
- */
-void submission_set_aside(struct submission *s, struct stream *stream, struct region_map *map, uint64_t addr,
-			  size_t size);
-
-/**
  * submission_set_aside_block() - free a block that was just allocated, if a clear may be pending that no event covers
  * @pool: the pool
  * @region: the region; it becomes free once its stream has completed the clear

@@ -267,28 +267,6 @@ uint64_t cache_withheld(struct cache *cache)
 	return bytes;
 }
 
-struct region *cache_last(struct core *core, bool *served)
-{
-	uint64_t central = atomic_load_explicit(&core->central, memory_order_relaxed);
-	struct region *last = NULL;
-
-	lock_assert_held(&core->lock);
-	*served = false;
-	for_each_stream(stream, &core->streams) {
-		struct cache *cache = stream->cache;
-
-		brief_acquire(&cache->lock);
-		if (cache->central == central) {
-			*served = true;
-			last = cache->last ? cache->last->region : NULL;
-		}
-		brief_release(&cache->lock);
-		if (last)
-			break;
-	}
-	return last;
-}
-
 /* Of a pool and its arenas together. */
 static void note_most(struct extent_map *map, uint64_t small)
 {

@@ -173,15 +173,6 @@ void cache_sum(struct core *core, struct cache_sums *sums);
 uint64_t cache_withheld(struct cache *cache);
 
 /**
- * cache_last() - the region of the latest call, if that was a malloc from a cache
- * @core: the pool's core
- * @served: receives whether a cache served the latest call
- *
- * Return: the region, or NULL. If several caches served calls since the last slow path, it is that of one of them.
- */
-struct region *cache_last(struct core *core, bool *served);
-
-/**
  * account_note_taken() - update the peaks of device memory after some was created
  * @core: the pool's core, its backend entered
  */

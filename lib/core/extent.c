@@ -565,13 +565,6 @@ int extent_drop(struct extent_map *map, struct extent *extent)
 	return 0;
 }
 
-bool extent_can_join(const struct extent *low, const struct extent *high)
-{
-	return low && !low->handle && !high->handle && low->counts && high->counts && low->live && high->live &&
-	       !low->places->next && !high->places->next && !low->split && !high->split &&
-	       low->places->addr + low->size == high->places->addr;
-}
-
 /* The work of earlier owners is complete, and it has no other owner. */
 void extent_join(struct extent_map *map, struct extent *low, struct extent *high)
 {

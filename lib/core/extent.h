@@ -521,15 +521,6 @@ int extent_judge(struct extent_map *map, size_t size, size_t first);
 int extent_drop(struct extent_map *map, struct extent *extent);
 
 /**
- * extent_can_join() - whether two extents without memory can become one
- * @low: an extent, which may be NULL
- * @high: the one whose mapping begins where that of @low ends
- *
- * Return: whether each has one mapping and allocations that count.
- */
-bool extent_can_join(const struct extent *low, const struct extent *high);
-
-/**
  * extent_join() - let an extent have the addresses of another as well, which goes
  * @map: the map, which is hollow
  * @low: the extent, for which extent_can_join() is so

@@ -246,6 +246,14 @@ struct joined {
 	size_t most;
 };
 
+/* Whether two extents without memory, each with one mapping and allocations that count, can become one. */
+static bool extent_can_join(const struct extent *low, const struct extent *high)
+{
+	return low && !low->handle && !high->handle && low->counts && high->counts && low->live && high->live &&
+	       !low->places->next && !high->places->next && !low->split && !high->split &&
+	       low->places->addr + low->size == high->places->addr;
+}
+
 static void join_stretch(struct core *core, uint64_t addr, uint64_t end, void *data)
 {
 	struct extent_map *map = &core->extents;

@@ -177,6 +177,18 @@ static void tell_uuid(int ordinal, unsigned char *uuid)
 	snprintf((char *)uuid, BACKEND_UUID_SIZE, "host device %d", ordinal);
 }
 
+/* As host_check_there(), and whether a handle is a stream; receives the ordinal of the device. */
+static int host_check_stream(struct backend *be, const char *call, struct CUstream_st *stream, int *device)
+{
+	int ret = host_check_there(be, call);
+
+	if (ret)
+		return ret;
+	*device = host_device_ordinal(host_backend(be)->dev);
+	ret = host_stream_check(*device, stream);
+	return ret ? error_add(ret, "%s", call) : 0;
+}
+
 int host_op_info(struct backend *be, struct backend_info *info)
 {
 	struct host_backend *host = host_backend(be);
@@ -208,6 +220,31 @@ int host_op_info(struct backend *be, struct backend_info *info)
 /* Operations that give something back are possible after a reset, too. */
 #define FORWARD_ENTERED(op, ...) FORWARD_IF(host_check_entered(be, #op), op, __VA_ARGS__)
 #define FORWARD_ON(op, ...) FORWARD_IF(host_check_stream(be, #op, stream, &(int){ 0 }), op, __VA_ARGS__)
+
+/* Adds what asks to the text of an error, if it is that of a wrong argument. */
+static int host_explain(int ret, const char *call)
+{
+	return G_UNLIKELY(ret == -EINVAL) ? error_add(ret, "%s", call) : ret;
+}
+
+/*
+ * The time on the virtual clock. Work that is completed by a call, not by the clock, takes no time of its own: an event
+ * behind it has the time that the clock shows at that call.
+ */
+static int host_event_elapsed(struct backend_event *start, struct backend_event *end, int64_t *ns)
+{
+	uint64_t from, to;
+	int ret;
+
+	if (!start->timed || !end->timed)
+		return error_set(-EINVAL, "an event that keeps no time cannot be asked for it");
+	ret = host_event_time(start, &from);
+	if (!ret)
+		ret = host_event_time(end, &to);
+	if (!ret)
+		*ns = (int64_t)(to - from);
+	return ret;
+}
 
 FORWARD(reserve, (struct backend *be, size_t size, size_t align, uint64_t *va),
 	host_space_reserve(host_backend(be)->space, size, align, va))
@@ -310,6 +347,14 @@ int host_op_event_create(struct backend *be, struct backend_event **event)
 	if (!ret)
 		*event = host_event_create();
 	return ret;
+}
+
+static struct backend_event *host_event_create_timed(void)
+{
+	struct backend_event *event = host_event_create();
+
+	event->timed = true;
+	return event;
 }
 
 int host_op_event_create_timed(struct backend *be, struct backend_event **event)
@@ -439,6 +484,13 @@ static void host_hand_out(struct backend *be, uint64_t va, size_t size, uint64_t
 	const struct host_access access = { .what = "given away", .to = va, .size = size };
 
 	host_order_check(host_backend(be), &access, stream);
+}
+
+static int host_order_found(struct host_backend *host)
+{
+	const char *text = host->misordered;
+
+	return text ? error_set(-EUCLEAN, "%s", text) : 0;
 }
 
 static int host_found(struct backend *be)

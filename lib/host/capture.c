@@ -50,10 +50,8 @@ static void free_capture(struct host_capture *capture)
 			stream->loose = false;
 		}
 	}
-	if (capture->tasks)
-		g_array_free(capture->tasks, TRUE);
-	if (capture->life)
-		host_life_unref(capture->life);
+	g_clear_pointer(&capture->tasks, g_array_unref);
+	g_clear_pointer(&capture->life, host_life_unref);
 	g_free(capture->why);
 	g_free(capture);
 }

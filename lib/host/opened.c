@@ -10,11 +10,6 @@ _Thread_local struct host_entered host_entered;
 _Atomic uint64_t host_touched;
 _Atomic uint64_t host_misordered;
 
-int host_explain(int ret, const char *call)
-{
-	return G_UNLIKELY(ret == -EINVAL) ? error_add(ret, "%s", call) : ret;
-}
-
 int host_check_entered(struct backend *be, const char *call)
 {
 	if (host_entered.depth && host_entered.be[host_entered.depth - 1] == host_backend(be))
@@ -31,15 +26,4 @@ int host_check_there(struct backend *be, const char *call)
 		return ret;
 	host_touched++;
 	return error_set(-ESTALE, "%s: host device %d was reset", call, host_device_ordinal(host_backend(be)->dev));
-}
-
-int host_check_stream(struct backend *be, const char *call, struct CUstream_st *stream, int *device)
-{
-	int ret = host_check_there(be, call);
-
-	if (ret)
-		return ret;
-	*device = host_device_ordinal(host_backend(be)->dev);
-	ret = host_stream_check(*device, stream);
-	return ret ? error_add(ret, "%s", call) : 0;
 }

@@ -52,15 +52,6 @@ static inline int host_ordinal(struct backend *be)
 }
 
 /**
- * host_explain() - add what asks to the text of an error, if it is that of a wrong argument
- * @ret: the error, or 0
- * @call: what asks
- *
- * Return: @ret.
- */
-int host_explain(int ret, const char *call);
-
-/**
  * host_check_entered() - whether the thread has entered a backend
  * @be: the backend
  * @call: what asks, for the error's sentence
@@ -79,16 +70,5 @@ int host_check_entered(struct backend *be, const char *call);
  * Return: 0, -EINVAL or -ESTALE.
  */
 int host_check_there(struct backend *be, const char *call);
-
-/**
- * host_check_stream() - the same, and whether a handle is a stream
- * @be: the backend
- * @call: what asks, for the error's sentence
- * @stream: the handle
- * @device: receives the ordinal of the device
- *
- * Return: 0, -EINVAL or -ESTALE.
- */
-int host_check_stream(struct backend *be, const char *call, struct CUstream_st *stream, int *device);
 
 #endif /* HOST_OPENED_H */

@@ -132,8 +132,7 @@ void host_order_check(struct host_backend *host, const struct host_access *acces
 		if (conflicts(host, access, pending))
 			report(host, access, pending, id);
 	}
-	if (found)
-		g_array_free(found, TRUE);
+	g_clear_pointer(&found, g_array_unref);
 }
 
 void host_order_check_handle(struct host_backend *host, const struct host_access *access, struct CUstream_st *handle)
@@ -167,16 +166,8 @@ int host_order_check_unmap(struct host_backend *host, uint64_t va, size_t size)
 			ret = error_set(-EBUSY, "unmap: the %zu bytes at %#" PRIx64 " have a %s of the library pending,"
 					" on stream %" PRIu64, size, va, work->from ? "copy" : "clear", work->stream);
 	}
-	if (found)
-		g_array_free(found, TRUE);
+	g_clear_pointer(&found, g_array_unref);
 	if (ret)
 		keep_first(host, g_strdup(error_get()));
 	return ret;
-}
-
-int host_order_found(struct host_backend *host)
-{
-	const char *text = host->misordered;
-
-	return text ? error_set(-EUCLEAN, "%s", text) : 0;
 }

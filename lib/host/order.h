@@ -56,12 +56,4 @@ void host_order_check_handle(struct host_backend *host, const struct host_access
  */
 int host_order_check_unmap(struct host_backend *host, uint64_t va, size_t size);
 
-/**
- * host_order_found() - report what was found
- * @host: the backend
- *
- * Return: 0, or -EUCLEAN.
- */
-int host_order_found(struct host_backend *host);
-
 #endif /* HOST_ORDER_H */

@@ -321,14 +321,6 @@ struct backend_event *host_event_create(void)
 	return event;
 }
 
-struct backend_event *host_event_create_timed(void)
-{
-	struct backend_event *event = host_event_create();
-
-	event->timed = true;
-	return event;
-}
-
 void host_event_unref(struct backend_event *event)
 {
 	if (!event)
@@ -476,21 +468,6 @@ int host_event_time(struct backend_event *event, uint64_t *ns)
 	else
 		*ns = event->time;
 	lock_release(&host_streams_lock);
-	return ret;
-}
-
-int host_event_elapsed(struct backend_event *start, struct backend_event *end, int64_t *ns)
-{
-	uint64_t from, to;
-	int ret;
-
-	if (!start->timed || !end->timed)
-		return error_set(-EINVAL, "an event that keeps no time cannot be asked for it");
-	ret = host_event_time(start, &from);
-	if (!ret)
-		ret = host_event_time(end, &to);
-	if (!ret)
-		*ns = (int64_t)(to - from);
 	return ret;
 }
 

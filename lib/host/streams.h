@@ -190,13 +190,6 @@ int host_stream_reset(int device);
 struct backend_event *host_event_create(void);
 
 /**
- * host_event_create_timed() - create an event that keeps time
- *
- * Return: the event, not yet recorded, with one reference.
- */
-struct backend_event *host_event_create_timed(void);
-
-/**
  * host_event_unref() - drop a reference to an event
  * @event: the event; NULL does nothing
  */
@@ -248,19 +241,6 @@ int host_event_sync(struct backend_event *event);
  * Return: 0, -EINVAL if it was never recorded, or -EBUSY if it is pending.
  */
 int host_event_time(struct backend_event *event, uint64_t *ns);
-
-/**
- * host_event_elapsed() - the time on the virtual clock between two events
- * @start: an event of host_event_create_timed(), recorded
- * @end: another one
- * @ns: receives the time from @start to @end; negative if @end completed first
- *
- * Work that is completed by a call, not by the clock, takes no time of its own: an event behind it has the time that
- * the clock shows at that call.
- *
- * Return: 0, -EINVAL if one keeps no time or was never recorded, or -EBUSY if one is pending.
- */
-int host_event_elapsed(struct backend_event *start, struct backend_event *end, int64_t *ns);
 
 /**
  * host_event_count() - how many events exist in the process

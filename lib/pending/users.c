@@ -96,15 +96,6 @@ void use_add_work(struct pending *pending, uint64_t addr, uint64_t id, struct CU
 	add_stream(pending, addr, id, handle)->work = true;
 }
 
-bool use_has_work(const struct use *use)
-{
-	for (guint i = 0; i < use->users->len; i++) {
-		if (g_array_index(use->users, struct user, i).work)
-			return true;
-	}
-	return false;
-}
-
 static void add_graph(struct use *use, struct blocker *graph)
 {
 	tie_add(use->graphs, graph, &graph->uses, use);

@@ -103,12 +103,6 @@ void use_add_stream(struct pending *pending, uint64_t addr, uint64_t id, struct 
 void use_add_work(struct pending *pending, uint64_t addr, uint64_t id, struct CUstream_st *handle);
 
 /**
- * use_has_work() - whether an allocation has a user with such work
- * @use: the users
- */
-bool use_has_work(const struct use *use);
-
-/**
  * use_add_graph() - add a graph to the users of an allocation
  * @pending: what the pool has pending
  * @addr: address of the allocation

@@ -494,10 +494,8 @@ static struct gathering gather_start(struct core *core, struct order *order, siz
 
 void gather_clear(struct gathering *g)
 {
-	if (g->donors)
-		g_ptr_array_free(g->donors, TRUE);
-	if (g->renewed)
-		g_ptr_array_free(g->renewed, TRUE);
+	g_clear_pointer(&g->donors, g_ptr_array_unref);
+	g_clear_pointer(&g->renewed, g_ptr_array_unref);
 }
 
 bool gather_decide_behind(struct gathering *g, struct core *core, struct order *order, size_t size, uint64_t addr,

@@ -196,7 +196,5 @@ bool recent_find(struct core *core, struct stream *stream, size_t size, uint64_t
 
 void recent_clear(struct packed *packed)
 {
-	if (packed->recent)
-		g_hash_table_destroy(packed->recent);
-	packed->recent = NULL;
+	g_clear_pointer(&packed->recent, g_hash_table_destroy);
 }

@@ -47,6 +47,14 @@ static bool is_for_default(const struct ordered *request, int device)
 	return pool && pool == pools_default(device);
 }
 
+static bool stream_is_of(drv_stream stream, int device)
+{
+	drv_context context;
+	int owner;
+
+	return !stream_context(stream, &context) && primary_of(context, &owner) && owner == device;
+}
+
 /* The device's primary context is current, so a default stream is of that, and nobody need be asked. */
 static bool is_of_current(drv_stream stream, int device)
 {
@@ -91,7 +99,7 @@ static bool is_ours(drv_deviceptr va)
  */
 static drv_result free_on_other(const struct vpmm_allocation *block, drv_stream stream)
 {
-	drv_result result = wait_for_stream(stream);
+	drv_result result = RELAXED(cuStreamSynchronize, stream);
 
 	return result ? result : free_without_stream(block);
 }

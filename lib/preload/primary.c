@@ -61,14 +61,6 @@ drv_result stream_context(drv_stream stream, drv_context *context)
 	return FORWARD(cuStreamGetCtx, stream, context);
 }
 
-bool stream_is_of(drv_stream stream, int device)
-{
-	drv_context context;
-	int owner;
-
-	return !stream_context(stream, &context) && primary_of(context, &owner) && owner == device;
-}
-
 drv_result primary_push(int device)
 {
 	drv_context context = primary_context(device);

@@ -69,16 +69,6 @@ static inline drv_stream stream_per_thread(drv_stream stream)
 drv_result stream_context(drv_stream stream, drv_context *context);
 
 /**
- * stream_is_of() - whether a stream is of the primary context of a device
- * @stream: the stream
- * @device: the device
- *
- * Context: any thread.
- * Return: false as well if the driver does not tell.
- */
-bool stream_is_of(drv_stream stream, int device);
-
-/**
  * primary_push() - make the primary context of a device current, until primary_pop()
  * @device: its ordinal
  *

@@ -80,8 +80,3 @@ drv_result wait_for_device(int device, bool *captured)
 	primary_pop();
 	return result;
 }
-
-drv_result wait_for_stream(drv_stream stream)
-{
-	return RELAXED(cuStreamSynchronize, stream);
-}

@@ -41,15 +41,4 @@ drv_result wait_for_device(int device, bool *captured);
  */
 drv_result wait_beside_capture(void);
 
-/**
- * wait_for_stream() - wait until all work of a stream is done
- * @stream: the stream, which is under no capture
- *
- * No capture of another stream suffers from that.
- *
- * Context: any thread; waits.
- * Return: the driver's answer, which may be an error of earlier work.
- */
-drv_result wait_for_stream(drv_stream stream);
-
 #endif /* PRELOAD_WAIT_H */

@@ -199,20 +199,6 @@ const struct option pool_options[OPTIONS] = {
 	},
 };
 
-uint64_t option_from_info(const struct option *option, const struct vpmm_info *info)
-{
-	const char *at = (const char *)info + option->info;
-	unsigned int small;
-	uint64_t number;
-
-	if (option->size == sizeof(small)) {
-		memcpy(&small, at, sizeof(small));
-		return option->unlimited && small == UINT_MAX ? UINT64_MAX : small;
-	}
-	memcpy(&number, at, sizeof(number));
-	return number;
-}
-
 /* A name longer than this is no misspelling of a known one. */
 #define LONGEST 64
 

@@ -139,15 +139,6 @@ extern const struct option pool_options[OPTIONS];
 	for (const struct option *option = pool_options; option < pool_options + OPTIONS; option++)
 
 /**
- * option_from_info() - the number that a pool's information has for an option
- * @option: one with @info
- * @info: the information
- *
- * Return: the number.
- */
-uint64_t option_from_info(const struct option *option, const struct vpmm_info *info);
-
-/**
  * variables_is_known() - whether the library reads a variable
  * @name: of the variable
  */

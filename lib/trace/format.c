@@ -50,16 +50,6 @@ static char *put_name(char *at, const char *name)
 	return at;
 }
 
-void format_init(struct format *format, uint64_t start)
-{
-	*format = (struct format){ .start = start, .streams = g_hash_table_new(NULL, NULL) };
-}
-
-void format_clear(struct format *format)
-{
-	g_hash_table_destroy(format->streams);
-}
-
 size_t format_head(char *text)
 {
 	return (size_t)snprintf(text, FORMAT_MOST, "# vpmm-trace 2 source=libvpmm-%s\n", PACKAGE_VERSION);

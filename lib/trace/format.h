@@ -29,19 +29,6 @@ struct format {
 };
 
 /**
- * format_init() - begin a file
- * @format: the state
- * @start: nanoseconds, now
- */
-void format_init(struct format *format, uint64_t start);
-
-/**
- * format_clear() - free it
- * @format: the state
- */
-void format_clear(struct format *format);
-
-/**
  * format_head() - write the first line of a file
  * @text: receives it, up to FORMAT_MOST bytes, without a null byte
  *

@@ -419,8 +419,3 @@ const struct call *frames_native(void)
 	__asm__ volatile("" : "+r" (calls));
 	return calls;
 }
-
-const struct call *frames_walk(void)
-{
-	return frames_python(frames_native());
-}

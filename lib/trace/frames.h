@@ -50,13 +50,6 @@ extern const struct call frames_none;
 const struct call *frames_add(const struct call *inner, struct frame frame);
 
 /**
- * frames_walk() - the calls of this thread, without those of the library
- *
- * Context: no lock held. Waits for Python's global lock if the thread has Python frames.
- */
-const struct call *frames_walk(void);
-
-/**
  * frames_list() - the frames of a stack, the innermost first
  * @calls: the stack
  * @frames: receives them
@@ -66,9 +59,10 @@ const struct call *frames_walk(void);
 unsigned int frames_list(const struct call *calls, struct frame frames[FRAMES_MOST]);
 
 /**
- * frames_native() - the calls of this thread that are not Python's, up to those of the interpreter
+ * frames_native() - the calls of this thread that are not Python's, up to those of the interpreter, without those of the
+ *	library
  *
- * Context: as frames_walk().
+ * Context: no lock held.
  */
 const struct call *frames_native(void);
 
@@ -76,7 +70,7 @@ const struct call *frames_native(void);
  * frames_python() - the same with the Python frames of this thread
  * @calls: the stack inside of them
  *
- * Context: as frames_walk().
+ * Context: no lock held. Waits for Python's global lock if the thread has Python frames.
  * Return: the stack; @calls if there is no interpreter, or if the thread does not run Python.
  */
 const struct call *frames_python(const struct call *calls);

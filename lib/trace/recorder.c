@@ -406,9 +406,8 @@ static void begin_file(struct recorder *r, const struct output *out)
 		output_continue(&r->out);
 		return;
 	}
-	if (r->format.streams)
-		format_clear(&r->format);
-	format_init(&r->format, clock_ns());
+	g_clear_pointer(&r->format.streams, g_hash_table_destroy);
+	r->format = (struct format){ .start = clock_ns(), .streams = g_hash_table_new(NULL, NULL) };
 	r->length = format_head(r->text);
 	r->begun = r->written = false;
 	r->pools = 0;

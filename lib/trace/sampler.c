@@ -133,7 +133,7 @@ static void add_sample(struct sampler *sampler, uint64_t addr, size_t size) __at
 static void add_sample(struct sampler *sampler, uint64_t addr, size_t size)
 {
 	struct sample *sample = g_new(struct sample, 1);
-	const struct call *calls = frames_walk();
+	const struct call *calls = frames_python(frames_native());
 	double share = sampler->interval == 1 ? 1 : -expm1(-(double)size / (double)sampler->interval);
 
 	*sample = (struct sample){
