@@ -2,7 +2,6 @@
 /* Lets other devices access what a pool has mapped. */
 #include <errno.h>
 
-#include "calls/pool.h"
 #include "core/core.h"
 #include "core/extent.h"
 #include "core/peer.h"
