@@ -155,6 +155,12 @@ size_t gather_renewed(const struct gathering *g);
 double gather_target(struct core *core);
 
 /**
+ * gather_note_gaps() - remember the present gaps, if they call for more extents than those before
+ * @g: the plan that is carried out next
+ */
+void gather_note_gaps(const struct gathering *g);
+
+/**
  * gather_new_size() - bytes of the extents that a block of new memory would have
  * @core: the pool's core; its lock is held
  * @size: bytes of the block

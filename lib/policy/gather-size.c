@@ -20,24 +20,49 @@ static uint64_t overhead_percent(struct core *core)
 	return percent;
 }
 
-/* What @target comes to between its bounds. */
-static double bound_target(const struct core *core, double target, uint64_t overhead)
+/* How many extents would make up the pool if they were as small as @gaps call for. */
+static double extents_for(struct core *core, const struct gaps *gaps)
 {
-	double least = MAX((double)tuning_extents_least / (double)overhead, 1);
-	double most = MAX((double)tuning_extents_most / (double)overhead, 1);
+	uint64_t bytes = core->extents.bytes;
+	uint64_t stuck = bytes / 1000 * (uint64_t)tuning_stuck * overhead_percent(core);
 
+	return (double)bytes / (double)MAX(gaps_extent_size(gaps, stuck), 1);
+}
+
+/*
+ * What @target comes to between its bounds. Streams that overlap have as many extents as there may be: a stream can take
+ * those whose work is complete while others are in use.
+ */
+static double bound_target(struct core *core, double target)
+{
+	double overhead = (double)overhead_percent(core);
+	double least = MAX((double)tuning_extents_least / overhead, 1);
+	double most = MAX((double)tuning_extents_most / overhead, 1);
+
+	if (overlap_matters(core))
+		return most;
 	return core->extents.bytes ? CLAMP(target, least, most) : least;
 }
 
-/* How many extents of the size that the gaps call for would make up the pool; the most since it was last empty. */
+/*
+ * The worst gaps so far count, as extents that were created while there were few gaps stay when there are many. What they
+ * would pin is compared with the pool of now: gaps that are much for a small pool are little for a large one.
+ */
 double gather_target(struct core *core)
 {
-	uint64_t bytes = core->extents.bytes, overhead = overhead_percent(core);
-	uint64_t stuck = bytes / 1000 * (uint64_t)tuning_stuck * overhead;
-	size_t piece = gaps_extent_size(region_gaps(&core->regions), stuck);
-	double now = (double)bytes / (double)MAX(piece, 1);
+	double now = extents_for(core, region_gaps(&core->regions));
 
-	return bound_target(core, MAX(now, core->packed->target), overhead);
+	return bound_target(core, MAX(now, extents_for(core, &core->packed->worst)));
+}
+
+void gather_note_gaps(const struct gathering *g)
+{
+	const struct gaps *gaps = region_gaps(&g->core->regions);
+	struct packed *packed = g->core->packed;
+
+	if (!g->core->extents.bytes || extents_for(g->core, gaps) > extents_for(g->core, &packed->worst))
+		packed->worst = *gaps;
+	packed->target = g->target;
 }
 
 size_t gather_new_size(struct core *core, size_t size)
@@ -51,7 +76,7 @@ size_t gather_new_size(struct core *core, size_t size)
 size_t gather_last_size(struct core *core, size_t size)
 {
 	const struct gathering g = { .core = core, .size = size, .create = core_page_up(core, size),
-				     .target = bound_target(core, core->packed->target, overhead_percent(core)) };
+				     .target = bound_target(core, core->packed->target) };
 
 	return gather_extent_size(&g);
 }

@@ -97,7 +97,6 @@ static void gather_count(struct gathering *g)
 	/* New memory behind a base remaps nothing. */
 	if (g->donors->len || g->tail.extent || g->head.extent)
 		counts->defrags++;
-	g->core->packed->target = g->target;
 	counts->remapped += gather_moved(g);
 	if (g->create) {
 		counts->grows++;
@@ -223,6 +222,7 @@ int gather_carry_out(struct gathering *g, struct CUstream_st *handle, uint64_t *
 	int err;
 
 	lock_assert_held(&g->core->lock);
+	gather_note_gaps(g);
 	/* A failure here leaves nothing to undo. */
 	err = live_wait(g->core, g->order, handle);
 	if (!err)

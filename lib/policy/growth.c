@@ -59,6 +59,8 @@ size_t growth_room_overlap(struct core *core, size_t size)
 void growth_note_trim(struct core *core)
 {
 	core->packed->growth.past = account_most(&core->account);
+	/* The extents that gaps were counted beside are given back. */
+	core->packed->worst = (struct gaps){ 0 };
 	/* What was taken over the peak is bounded by itself. */
 	core->packed->growth.held = MIN(core_mapped(core), core->packed->growth.past);
 }

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "core/gaps.h"
 #include "policy/allowance.h"
 #include "policy/growth.h"
 
@@ -38,7 +39,8 @@ struct steady {
  *
  * Sizes, see gather-plan.c and growth.c:
  *
- * @target: the largest number of extents that the gaps have called for since the pool was last empty; 0: none
+ * @worst: the gaps that called for the most extents since the pool was last empty or trimmed
+ * @target: the number of extents that the latest block was put together for; 0: none yet
  * @growth: the effect of the latest trim
  *
  * Threads, see settle.c:
@@ -57,6 +59,7 @@ struct steady {
  */
 struct packed {
 	uint64_t most_places;
+	struct gaps worst;
 	double target;
 	struct growth growth;
 	pthread_t thread;

@@ -177,6 +177,52 @@ static void test_gaps_are_forgotten(void)
 	fixture_close(&f);
 }
 
+/* Gaps of a pool that was small pin little of one that has grown, so its extents are as large as without them. */
+static void test_gaps_of_a_small_pool(void)
+{
+	void *gaps[GAPS][4];
+	uint64_t made[2];
+
+	for (int i = 0; i < 2; i++) {
+		struct fixture f;
+
+		open_large(&f, 1);
+		if (i)
+			make_gaps(&f, gaps, GAPS / 8);
+		for (int block = 0; block < 4; block++)
+			fixture_malloc(&f, POOL, f.streams[0]);
+		made[i] = extents_of_block(&f, BLOCK);
+		fixture_close(&f);
+	}
+	g_assert_cmpuint(made[1], <=, made[0] + 1);
+}
+
+/* A pool that is trimmed and filled again, while something lives in it, creates about what it did at first. */
+static void test_filled_again(void)
+{
+	uint64_t made[3];
+	struct fixture f;
+
+	open_large(&f, 1);
+	fixture_malloc(&f, GAPS, f.streams[0]);
+	for (size_t i = 0; i < G_N_ELEMENTS(made); i++) {
+		uint64_t before = fixture_stats(&f).creates;
+		void *gaps[GAPS][4], *blocks[POOL / BLOCK];
+
+		for (size_t k = 0; k < G_N_ELEMENTS(blocks); k++)
+			blocks[k] = fixture_malloc(&f, BLOCK, f.streams[0]);
+		make_gaps(&f, gaps, GAPS);
+		made[i] = fixture_stats(&f).creates - before;
+		fixture_malloc(&f, GAPS, f.streams[0]);
+		close_gaps(&f, gaps);
+		for (size_t k = 0; k < G_N_ELEMENTS(blocks); k++)
+			fixture_free(&f, blocks[k], f.streams[0]);
+		assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+		g_assert_cmpuint(made[i], <=, made[0] * 5 / 4);
+	}
+	fixture_close(&f);
+}
+
 /* While there are no gaps, a block that is small beside the pool is one extent. */
 static void test_no_gaps(void)
 {
@@ -281,6 +327,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/extents/gaps/few-or-many", test_gaps);
 	g_test_add_func("/extents/gaps/are-remembered", test_gaps_are_remembered);
 	g_test_add_func("/extents/gaps/are-forgotten", test_gaps_are_forgotten);
+	g_test_add_func("/extents/gaps/of-a-small-pool", test_gaps_of_a_small_pool);
+	g_test_add_func("/extents/gaps/filled-again", test_filled_again);
 	g_test_add_func("/extents/overhead", test_overhead);
 	g_test_add_func("/extents/gaps/none", test_no_gaps);
 	g_test_add_func("/extents/bounded", test_extents_are_bounded);
