@@ -35,6 +35,13 @@ bool alias_order(struct core *core, const struct extent *extent, size_t from, si
 	return true;
 }
 
+void alias_order_sole(struct core *core, struct order *order)
+{
+	lock_assert_held(&core->lock);
+	if (core->streams.sole)
+		order_add_event(order, stream_latest(order->stream));
+}
+
 /* Whether a range of one mapping is free there as it is. */
 static bool is_free_here(struct core *core, uint64_t addr, uint64_t end, struct order *order)
 {
@@ -235,9 +242,7 @@ struct region *alias_take(struct core *core, struct place *first, uint64_t addr,
 	/* A later walk has left its own findings in the mappings. */
 	assume(first->extent->stamp == core->extents.stamp);
 	claim(core, first, addr, size, true);
-	/* The only stream need not wait for its own events, but other streams that free the block must. */
-	if (core->streams.sole)
-		order_add_event(order, stream_latest(order->stream));
+	alias_order_sole(core, order);
 	return region_take(&core->regions, addr, size, order->stream, order->own);
 }
 

@@ -29,6 +29,16 @@ struct core;
 bool alias_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order);
 
 /**
+ * alias_order_sole() - add the latest event of the only stream
+ * @core: the pool's core
+ * @order: of that stream
+ *
+ * The only stream need not wait for its own events, so alias_order() and alias_reaches() leave them out. But another
+ * stream that frees the block later must wait for them.
+ */
+void alias_order_sole(struct core *core, struct order *order);
+
+/**
  * alias_reaches() - whether all of a range is free there, or can become so
  * @core: the pool's core
  * @addr: where it starts

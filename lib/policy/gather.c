@@ -175,6 +175,7 @@ void gather_order(struct gathering *g)
 		missing = order_part(g, g->donors->pdata[i], 0, ((struct extent *)g->donors->pdata[i])->size, missing);
 	missing -= MIN(missing, g->create);
 	order_part(g, g->head.extent, g->head.from, g->head.to, missing);
+	alias_order_sole(core, g->order);
 }
 
 static int gather_map(struct gathering *g, uint64_t *addr)

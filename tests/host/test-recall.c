@@ -2,7 +2,7 @@
 /*
  * A program of one stream that repeats itself gets its addresses back, and memory goes from one of them to another for
  * that, which the pool may note late. Whoever comes next finds it right. No test checks the pool earlier, as that looks
- * at everything.
+ * at everything. The only stream waits for nothing, so what another stream waits for later has to be noted all the same.
  */
 #include <errno.h>
 
@@ -146,11 +146,66 @@ static void test_latest(void)
 	fixture_close(&f);
 }
 
+/*
+ * The only stream gathers a block from a range whose work is complete and from extents whose work is not. It waits for
+ * neither, but another stream that frees the block is ordered after that work.
+ */
+static void test_gathered(void)
+{
+	void *pages[2], *two, *block;
+	struct fixture f;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .limit = 5 * PAGE });
+	fixture_uncache(&f);
+	two = get(&f, 2 * PAGE);
+	pages[0] = get(&f, PAGE);
+	get(&f, PAGE);
+	pages[1] = get(&f, PAGE);
+	put(&f, two);
+	fixture_complete(f.streams[0]);
+	poll_stream(&f, f.streams[0], NULL);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	put(&f, pages[0]);
+	put(&f, pages[1]);
+	block = get(&f, 4 * PAGE);
+	g_assert_cmpuint(fixture_stats(&f).defrags, ==, 1);
+	fixture_free(&f, block, f.streams[1]);
+	g_assert_true(fixture_malloc(&f, 4, f.streams[1]) == block);
+	fixture_submit_waits(f.streams[1]);
+	fixture_close(&f);
+}
+
+/* The same for a block of the only stream that grows where it is, into such extents. */
+static void test_grown(void)
+{
+	void *block, *pages[2];
+	struct fixture f;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .limit = 4 * PAGE });
+	fixture_uncache(&f);
+	pages[0] = get(&f, PAGE);
+	get(&f, PAGE);
+	pages[1] = get(&f, PAGE);
+	block = get(&f, PAGE);
+	fixture_complete(f.streams[0]);
+	poll_stream(&f, f.streams[0], NULL);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	put(&f, pages[0]);
+	put(&f, pages[1]);
+	resize(&f, &block, 3 * PAGE);
+	fixture_free(&f, block, f.streams[1]);
+	g_assert_true(fixture_malloc(&f, 3, f.streams[1]) == block);
+	fixture_submit_waits(f.streams[1]);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/recall/second-stream", test_second_stream);
 	g_test_add_func("/recall/realloc", test_realloc);
 	g_test_add_func("/recall/latest", test_latest);
+	g_test_add_func("/recall/gathered", test_gathered);
+	g_test_add_func("/recall/grown", test_grown);
 	return g_test_run();
 }
