@@ -39,9 +39,9 @@ static double bound_target(struct core *core, double target)
 	double least = MAX((double)tuning_extents_least / overhead, 1);
 	double most = MAX((double)tuning_extents_most / overhead, 1);
 
-	if (overlap_matters(core))
-		return most;
-	return core->extents.bytes ? CLAMP(target, least, most) : least;
+	if (!core->extents.bytes)
+		return least;
+	return overlap_matters(core) ? most : CLAMP(target, least, most);
 }
 
 /*

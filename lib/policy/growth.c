@@ -56,11 +56,12 @@ size_t growth_room_overlap(struct core *core, size_t size)
 	return room_for(core, size, true);
 }
 
-void growth_note_trim(struct core *core)
+void growth_note_trim(struct core *core, uint64_t released)
 {
 	core->packed->growth.past = account_most(&core->account);
-	/* The extents that gaps were counted beside are given back. */
-	core->packed->worst = (struct gaps){ 0 };
+	/* Most of the extents that the gaps were counted beside are gone. */
+	if (released > core_mapped(core))
+		core->packed->worst = (struct gaps){ 0 };
 	/* What was taken over the peak is bounded by itself. */
 	core->packed->growth.held = MIN(core_mapped(core), core->packed->growth.past);
 }

@@ -50,8 +50,9 @@ uint64_t growth_most(struct core *core, size_t size);
 /**
  * growth_note_trim() - the pool was trimmed: the peak so far no longer justifies creating memory
  * @core: the pool's core; its lock is held
+ * @released: bytes that the trim has given back; if most of the pool, the worst gaps are forgotten
  */
-void growth_note_trim(struct core *core);
+void growth_note_trim(struct core *core, uint64_t released);
 
 /**
  * growth_allows() - whether the pool may exchange memory for other memory

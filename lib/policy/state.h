@@ -39,8 +39,8 @@ struct steady {
  *
  * Sizes, see gather-plan.c and growth.c:
  *
- * @worst: the gaps that called for the most extents since the pool was last empty or trimmed
- * @target: the number of extents that the latest block was put together for; 0: none yet
+ * @worst: the gaps that called for the most extents since most of the pool was given back
+ * @target: the number of extents that the latest gathering was planned for; 0: none yet
  * @growth: the effect of the latest trim
  *
  * Threads, see settle.c:

@@ -234,7 +234,7 @@ int trim_pool(struct core *core, uint64_t keep, uint64_t *released)
 	err = span_trim(core, keep);
 	if (!err)
 		err = core->policy->trim(core, keep, ALL, ALL);
-	growth_note_trim(core);
+	growth_note_trim(core, core->extents.given_back - before);
 	if (!err)
 		err = trim_small(core, keep, released ? &small : NULL);
 	if (!err && core->extents.stray->len > stray)

@@ -154,6 +154,20 @@ static void test_gaps_are_remembered(void)
 	fixture_close(&f);
 }
 
+/* So it is after a trim that gives nothing back. */
+static void test_gaps_outlive_a_trim(void)
+{
+	void *gaps[GAPS][4];
+	struct fixture f;
+	uint64_t made = open_with_gaps(&f, gaps);
+
+	close_gaps(&f, gaps);
+	fixture_malloc(&f, GAPS, f.streams[0]);
+	assert_ok(vpmm_pool_trim(f.pool, SIZE_MAX, NULL));
+	g_assert_cmpuint(extents_of_block(&f, BLOCK), >=, made);
+	fixture_close(&f);
+}
+
 /* But a pool that has given back all it had has no past. */
 static void test_gaps_are_forgotten(void)
 {
@@ -326,6 +340,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/extents/start", test_start);
 	g_test_add_func("/extents/gaps/few-or-many", test_gaps);
 	g_test_add_func("/extents/gaps/are-remembered", test_gaps_are_remembered);
+	g_test_add_func("/extents/gaps/outlive-a-trim", test_gaps_outlive_a_trim);
 	g_test_add_func("/extents/gaps/are-forgotten", test_gaps_are_forgotten);
 	g_test_add_func("/extents/gaps/of-a-small-pool", test_gaps_of_a_small_pool);
 	g_test_add_func("/extents/gaps/filled-again", test_filled_again);
