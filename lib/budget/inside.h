@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the files of budget/ have in common, and futexes in memory that several processes have. */
+/* Declarations that the files of budget/ share, and futexes in memory that several processes have. */
 #ifndef BUDGET_INSIDE_H
 #define BUDGET_INSIDE_H
 

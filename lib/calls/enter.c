@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What every slow-path call of a stream does first; and vpmm_stream_retire(). */
+/* The first steps of every slow-path call of a stream, and vpmm_stream_retire(). */
 #include <stdatomic.h>
 
 #include "calls/enter.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What every slow-path call of a stream does first, and the last call of one. */
+/* The first steps of every slow-path call of a stream, and the last call of a stream. */
 #ifndef ENTER_H
 #define ENTER_H
 

@@ -69,8 +69,8 @@ static void growable_abandon(struct core *core, uint64_t addr, struct chunk *add
 }
 
 /*
- * What the block has lost may still be free as it was, and its old mappings be there: then it can become free there
- * again. Return: bytes of that, whole extents.
+ * Memory that the block has lost may still be free, with its old mapping in place: then it can become free there again.
+ * Return: bytes of such memory, whole extents.
  */
 static size_t still_mapped(struct core *core, uint64_t addr, size_t most, struct order *order)
 {
@@ -237,7 +237,7 @@ static size_t growable_least(struct core *core, const struct region *region, siz
 	return place->addr + place->extent->size - region->addr;
 }
 
-/* What is lost is free at its new mapping. The old one stays until the event has passed. */
+/* Lost memory is free at its new mapping. The old mapping stays until the event has passed. */
 static void lose(struct core *core, struct region *region, size_t size, uint64_t addr, const GPtrArray *extents,
 		 struct stream *stream, struct event *event)
 {

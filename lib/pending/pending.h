@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a pool has pending: deferred frees, and the users of blocks besides their own streams. And streams that nothing
- * refers to any more, which are forgotten.
+ * Pending work of a pool: deferred frees, and the users of blocks besides their own streams. Also the end of streams
+ * that nothing refers to any more.
  */
 #ifndef PENDING_H
 #define PENDING_H

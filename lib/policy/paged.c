@@ -153,7 +153,7 @@ static int harvest_wait(struct harvest *harvest)
 	return order_wait(&harvest->order, harvest->handle, block, &core->counts.waits);
 }
 
-/* What is left of a hole from an address on. */
+/* The rest of a hole from an address on. */
 static struct region *hole_from(struct region_map *regions, uint64_t addr)
 {
 	const struct region *hole = region_at(regions, addr);

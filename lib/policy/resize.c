@@ -319,7 +319,7 @@ int remap_map(struct core *core, const struct region *region, const struct reque
 	return err;
 }
 
-/* What is free at the old addresses is free at the new ones, and a zombie at the old. */
+/* Memory that is free at the old addresses becomes free at the new ones, and a zombie at the old. */
 static void claim_pages(struct core *core, uint64_t from, const struct remap *remap)
 {
 	struct region *old = region_isolate(&core->regions, from, remap->moved);
