@@ -30,8 +30,8 @@ static double extents_for(struct core *core, const struct gaps *gaps)
 }
 
 /*
- * What @target comes to between its bounds. Streams that overlap have as many extents as there may be: a stream can take
- * those whose work is complete while others are in use.
+ * What @target comes to between its bounds. Streams that overlap have as many extents as there may be: a stream can
+ * take those whose work is complete while others are in use.
  */
 static double bound_target(struct core *core, double target)
 {
@@ -45,8 +45,8 @@ static double bound_target(struct core *core, double target)
 }
 
 /*
- * The worst gaps so far count, as extents that were created while there were few gaps stay when there are many. What they
- * would pin is compared with the pool of now: gaps that are much for a small pool are little for a large one.
+ * The worst gaps so far count, as extents that were created while there were few gaps stay when there are many. What
+ * they would pin is compared with the pool of now: gaps that are much for a small pool are little for a large one.
  */
 double gather_target(struct core *core)
 {
