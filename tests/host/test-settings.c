@@ -397,6 +397,54 @@ static void test_env_large(void)
 	fixture_assert_nothing_left();
 }
 
+/* A text of 3000 bytes leaves room for what would be right, whatever is wrong with it. */
+static void test_env_long(void)
+{
+	static const struct {
+		const char *variable;
+		const char *before;
+		char many;
+		const char *behind;
+		const char *end;
+	} bad[] = {
+		{ "VPMM_SMALL", "", 'x', "", ": expected pool or driver" },
+		{ "VPMM_PAGE_SIZE", "", 'x', "", ": expected a number of bytes, plain or with a suffix K, M, G or T" },
+		{ "VPMM_PAGE_SIZE", "", '0', "", ": expected more than 0 bytes" },
+		{ "VPMM_PAGES", "", 'x', "", ": expected a number, or none" },
+		{ "VPMM_FRAG_RATIO", "", 'x', "", ": expected a percentage, 0 to 100" },
+		{ "VPMM_FRAG_RATIO", "", '0', "101", ": expected a percentage, 0 to 100" },
+		{ "VPMM_LIMIT", "", 'x', "%", ": expected a number of bytes, a percentage, 1% to 100%, or none" },
+		{ "VPMM_PEERS", "", 'x', "", " or ordinals of devices with commas between" },
+		{ "VPMM_PEERS", "", '0', "64", ": device 64: expected ordinals up to 63" },
+		{ "VPMM_PEERS", "7,", '0', "7", ": device 7 is there twice" },
+		{ "VPMM_TRACE", "", 'x', "%q", ": what \"%q\" stands for is not known: expected %p or %%" },
+		{ "VPMM_BUDGET", "", '-', "", " characters" },
+		{ "VPMM_PAUSE_POISON", "", 'x', "", ": expected off, on, none, 0 or 1" },
+		{ "VPMM_HOST_CAPACITY", "", 'x', "", ", plain or with a suffix K, M, G or T" },
+	};
+	struct vpmm_opts opts = { FIXTURE_OPTS };
+	struct vpmm_pool *pool;
+
+	clear_env();
+	for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
+		g_autofree char *many = g_strnfill(3000, bad[i].many);
+		g_autofree char *text = g_strconcat(bad[i].before, many, bad[i].behind, NULL);
+
+		g_setenv("VPMM_BACKEND", "host", TRUE);
+		g_setenv(bad[i].variable, text, TRUE);
+		assert_error(vpmm_pool_create(&pool, NULL), EINVAL, bad[i].variable);
+		g_assert_true(g_str_has_suffix(vpmm_last_error(), bad[i].end));
+		g_unsetenv(bad[i].variable);
+		if (!strcmp(bad[i].variable, "VPMM_TRACE")) {
+			opts.trace = text;
+			assert_error(vpmm_pool_create(&pool, &opts), EINVAL, "vpmm_opts.trace is ");
+			g_assert_true(g_str_has_suffix(vpmm_last_error(), bad[i].end));
+		}
+	}
+	clear_env();
+	fixture_assert_nothing_left();
+}
+
 static void count_unknown(void *data, const char *name)
 {
 	g_ptr_array_add(data, g_strdup(name));
@@ -627,6 +675,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/settings/env-limits", test_env_limits);
 	g_test_add_func("/settings/env-bad", test_env_bad);
 	g_test_add_func("/settings/env-large", test_env_large);
+	g_test_add_func("/settings/env-long", test_env_long);
 	g_test_add_func("/settings/keep", test_keep);
 	g_test_add_func("/settings/switches", test_switches);
 	g_test_add_func("/settings/none", test_none);
