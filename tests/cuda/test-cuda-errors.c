@@ -209,7 +209,7 @@ static void test_out_of_mappings(void)
 	g_unsetenv("VPMM_HOST_MAPPINGS");
 }
 
-/* What a device cannot do is said when it is asked for, and changes nothing. */
+/* What a device cannot do is said when it is asked for, and changes nothing. A pool names the option. */
 static void test_cannot_export(void)
 {
 	static const struct {
@@ -217,14 +217,21 @@ static void test_cannot_export(void)
 		enum backend_handles handles;
 		bool rdma;
 		const char *word;
+		const char *option;
 	} cases[] = {
 		{ DRV_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, BACKEND_HANDLES_FD, false,
-		  "device 0 cannot export memory as file descriptors" },
+		  "device 0 cannot export memory as file descriptors", "export_as (VPMM_EXPORT): " },
 		{ DRV_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, BACKEND_HANDLES_FABRIC, false,
-		  "device 0 cannot export memory as fabric handles" },
+		  "device 0 cannot export memory as fabric handles", "export_as (VPMM_EXPORT): " },
 		{ DRV_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, BACKEND_HANDLES_NONE, true,
-		  "GPUDirect RDMA" },
+		  "GPUDirect RDMA", "rdma (VPMM_RDMA): " },
 	};
+	const struct vpmm_opts opts[G_N_ELEMENTS(cases)] = {
+		{ .size = sizeof(*opts), .backend = "cuda", .export_as = VPMM_EXPORT_FD },
+		{ .size = sizeof(*opts), .backend = "cuda", .export_as = VPMM_EXPORT_FABRIC },
+		{ .size = sizeof(*opts), .backend = "cuda", .rdma = VPMM_RDMA_ON },
+	};
+	struct vpmm_pool *pool;
 	struct backend *be;
 	uint64_t handle;
 
@@ -232,6 +239,8 @@ static void test_cannot_export(void)
 	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
 		fake.attribute(cases[i].attribute, 0);
 		assert_error(be->ops->configure(be, cases[i].handles, cases[i].rdma), ENOTSUP, cases[i].word);
+		assert_error(vpmm_pool_create(&pool, &opts[i]), ENOTSUP, cases[i].option);
+		g_assert_nonnull(strstr(vpmm_last_error(), cases[i].word));
 		fake.attribute(cases[i].attribute, cases[i].handles != BACKEND_HANDLES_FABRIC);
 	}
 	assert_ok(be->ops->create(be, PAGE, &handle));
