@@ -213,6 +213,24 @@ static void test_mappings_of_free_resized(void)
 	g_unsetenv("VPMM_HOST_MAPPINGS");
 }
 
+/* A block grows where it is with them, where memory for what it grows by can be created, and none for a copy of it. */
+static void test_mappings_of_free_grown(void)
+{
+	void *pages[MAPPINGS], *ptr;
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "136M", TRUE);
+	take_all_mappings(&f, pages, 2);
+	ptr = memset(pages[MAPPINGS - 1], 7, PAGE);
+	assert_ok(vpmm_realloc(f.pool, &ptr, 5 * PAGE, f.streams[0]));
+	g_assert_true(ptr == pages[MAPPINGS - 1]);
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_true(fixture_is_filled(ptr, PAGE, 7));
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
 /* What the limit does not allow costs the pool nothing of what it has. */
 static void test_nothing_lost(void)
 {
@@ -452,6 +470,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/pressure/mappings-of-half", GINT_TO_POINTER(2), test_mappings_of_free);
 	g_test_add_func("/pressure/mappings-of-some", test_mappings_of_some);
 	g_test_add_func("/pressure/mappings-of-free-resized", test_mappings_of_free_resized);
+	g_test_add_func("/pressure/mappings-of-free-grown", test_mappings_of_free_grown);
 	g_test_add_func("/pressure/nothing-lost", test_nothing_lost);
 	g_test_add_func("/pressure/mappings-wait", test_mappings_wait);
 	g_test_add_func("/pressure/unmarked", test_unmarked);
