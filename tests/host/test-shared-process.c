@@ -377,6 +377,57 @@ static void test_same_addresses(gconstpointer data)
 	ranges_close(&f, at);
 }
 
+static const struct backend_ops *whole_ops;
+static struct fixture *between;
+static char *first, *second;
+
+static int room_again(struct backend *be, uint64_t va, size_t size, uint64_t *at)
+{
+	(void)be;
+	(void)va;
+	(void)size;
+	*at = (uintptr_t)first;
+	return 0;
+}
+
+static void end_room_and_begin(struct backend *be, uint64_t va, size_t size, uint64_t at)
+{
+	struct fixture *f = between;
+	void *again;
+
+	whole_ops->room_end(be, va, size, at);
+	between = NULL;
+	if (!f)
+		return;
+	again = mmap(first, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	g_assert_true(again == first);
+	second = ranges_alloc(f, size);
+}
+
+/* As soon as the addresses of a range are free, another may have them: what still ends is of the first alone. */
+static void test_same_addresses_at_once(gconstpointer data)
+{
+	struct backend_ops ops;
+	struct backend *be;
+	struct fixture f;
+
+	if (!ranges_open(&f, data, (struct vpmm_opts){ FIXTURE_PACKED }, &first, 4 * PAGE))
+		return;
+	be = f.pool->core.backend;
+	whole_ops = be->ops;
+	ops = *whole_ops;
+	ops.room = room_again;
+	ops.room_end = end_room_and_begin;
+	be->ops = &ops;
+	between = &f;
+	assert_ok(vpmm_shared_free(f.pool, first, NULL));
+	g_assert_true(second == first);
+	second[PAGE] = 1;
+	g_assert_cmpint(second[PAGE] + second[2 * PAGE], ==, 1);
+	assert_ok(vpmm_pool_check(f.pool));
+	ranges_close(&f, second);
+}
+
 static void *allow_files(void *limit)
 {
 	g_usleep(2 * G_USEC_PER_SEC);
@@ -426,6 +477,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-process/forked-calls", test_forked_calls);
 	fixture_add_rows("/shared-process/fork", ranges_ways, test_fork);
 	fixture_add_rows("/shared-process/same-addresses", ranges_ways, test_same_addresses);
+	fixture_add_rows("/shared-process/same-addresses-at-once", ranges_ways, test_same_addresses_at_once);
 	g_test_add_func("/shared-process/chained", test_chained);
 	g_test_add_func("/shared-process/reset", test_reset);
 	g_test_add_func("/shared-process/failed-device", test_failed_device);
