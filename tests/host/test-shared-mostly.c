@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Pages that are read mostly: on the device, while the CPU reads a duplicate. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +44,25 @@ static bool open_range(struct fixture *f, const struct ranges_way *way, struct v
 		return false;
 	}
 	return ranges_open(f, way, opts, at, size);
+}
+
+/* Whether what is moved is there a while before the call returns. */
+static _Atomic bool slowly;
+
+/* In place of the C library's: how a copy gets to where the CPU reads it. */
+void *mremap(void *from, size_t had, size_t size, int flags, ...)
+{
+	void *to = NULL, *there;
+	va_list list;
+
+	va_start(list, flags);
+	if (flags & MREMAP_FIXED)
+		to = va_arg(list, void *);
+	va_end(list);
+	there = (void *)syscall(SYS_mremap, from, had, size, flags, to);
+	if (slowly && there != MAP_FAILED)
+		g_usleep(20000);
+	return there;
 }
 
 /* Pages with a value each, on the device, with duplicates. */
@@ -397,6 +422,25 @@ static void test_mirror(void)
 	ranges_close(&f, at);
 }
 
+/* Who has read a copy finds it counted, also where the touch is tried again before it was served. */
+static void test_counted(gconstpointer data)
+{
+	struct vpmm_shared_stats stats;
+	struct fixture f;
+	char *at;
+
+	if (!open_range(&f, data, (struct vpmm_opts){ FIXTURE_PACKED }, &at, PAGE))
+		return;
+	fill(&f, at, 1);
+	stats = ranges_stats(&f);
+	slowly = true;
+	g_assert_cmpint(ranges_look(at), ==, 1);
+	g_assert_cmpuint(ranges_stats(&f).read_copies, ==, stats.read_copies + 1);
+	g_assert_cmpuint(ranges_stats(&f).faults, ==, stats.faults + 1);
+	slowly = false;
+	ranges_close(&f, at);
+}
+
 /* A touch that the kernel tells of late or twice was a read, or the page is there by then. */
 static void test_late(void)
 {
@@ -569,6 +613,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	for (int i = 0; i < RANGES_WAYS; i++) {
 		add("read", &ranges_ways[i], test_read);
+		add("counted", &ranges_ways[i], test_counted);
 		add("back", &ranges_ways[i], test_back);
 		add("taken-back", &ranges_ways[i], test_taken_back);
 		add("system-calls", &ranges_ways[i], test_system_calls);
