@@ -251,6 +251,44 @@ static void test_trimmed(void)
 	ranges_close(&f, at);
 }
 
+static const struct backend_ops *whole_ops;
+static _Atomic bool slowly;
+
+static int show_slowly(struct backend *be, uint64_t at, uint64_t from, size_t size)
+{
+	if (slowly)
+		g_usleep(100000);
+	return whole_ops->show(be, at, from, size);
+}
+
+/* A touch goes on before the pages that come with it are there. What they leave is given back, too. */
+static void test_trimmed_behind_touch(void)
+{
+	struct backend_ops ops;
+	struct backend *be;
+	struct fixture f;
+	char *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	be = f.pool->core.backend;
+	whole_ops = be->ops;
+	ops = *whole_ops;
+	ops.show = show_slowly;
+	be->ops = &ops;
+	at = ranges_alloc(&f, 8 * PAGE);
+	for (int i = 0; i < 8; i++)
+		at[i * PAGE] = 1;
+	g_assert_cmpint(ranges_migrate(&f, at, 8 * PAGE, VPMM_DEVICE), ==, 8);
+	/* They were touched one after the other, so more come with the first. */
+	slowly = true;
+	at[0]++;
+	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+	g_assert_cmpint(ranges_page(&f, at + 2 * PAGE).location, ==, VPMM_HOST);
+	g_assert_cmpuint(ranges_stats(&f).device_unused, ==, 0);
+	slowly = false;
+	ranges_close(&f, at);
+}
+
 /* A page whose view cannot be had holds up nobody who waits for another. */
 static void test_no_view(void)
 {
@@ -547,6 +585,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-memory/counts-skipped", test_counts_skipped);
 	g_test_add_func("/shared-memory/other-sizes", test_other_sizes);
 	g_test_add_func("/shared-memory/trimmed", test_trimmed);
+	g_test_add_func("/shared-memory/trimmed-behind-touch", test_trimmed_behind_touch);
 	g_test_add_func("/shared-memory/no-view", test_no_view);
 	g_test_add_func("/shared-memory/quiet", test_quiet);
 	g_test_add_func("/shared-memory/duplicate", test_duplicate);
