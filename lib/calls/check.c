@@ -100,6 +100,8 @@ static int check_indices(struct census *census, const struct region *region)
 				return broken(region, "is free with its event passed, and not in the tree of those");
 		}
 		break;
+	case REGION_LOOSE:
+		return broken(region, "is loose in a map that is settled");
 	default:
 		break;
 	}
@@ -366,6 +368,7 @@ static int check_sums(const struct census *census)
 		[REGION_MALLOC] = "bytes allocated",
 		[REGION_FREE] = "bytes free",
 		[REGION_ZOMBIE] = "bytes of zombies",
+		[REGION_LOOSE] = "bytes that are loose",
 	};
 	const struct region_map *map = census->map;
 	uint64_t count = 0;
@@ -401,7 +404,7 @@ static int check_sums(const struct census *census)
 static int check_region_map(struct census *census, struct region_map *map, size_t piece)
 {
 	struct census sums = { .core = census->core, .map = map, .piece = piece, .extents = census->extents };
-	int err = 0;
+	int err = map->loose.head && !map->streams->sole ? error_set(-EUCLEAN, "loose, with several streams") : 0;
 
 	region_update(map);
 	region_update_mallocs(map);

@@ -86,6 +86,7 @@ static void dump_region(const struct region *region, GString *out)
 		[REGION_MALLOC] = "malloc",
 		[REGION_FREE] = "free",
 		[REGION_ZOMBIE] = "zombie",
+		[REGION_LOOSE] = "loose",
 	};
 
 	bool cached = cache_holds(region);
@@ -192,8 +193,8 @@ int dump_pool(struct vpmm_pool *pool, GString **text)
 	err = stats_get(pool, &stats);
 	if (err)
 		return err;
-	region_merge_loose(&pool->core.regions);
-	region_merge_loose(&pool->core.spans);
+	region_settle(&pool->core.regions);
+	region_settle(&pool->core.spans);
 	out = g_string_new(NULL);
 	if (pool->arena)
 		g_string_append_printf(out, "tag: %s%s\n", tag_name(pool->arena->tag),

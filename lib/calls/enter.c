@@ -25,13 +25,6 @@ void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream
 	watch_collect(&pool->pending);
 	if (pool->pending.holds.head)
 		hold_poll(&pool->pending, handle, stream->captured);
-	/* A second stream was met since. */
-	if (!pool->core.streams.sole) {
-		if (pool->core.regions.alone)
-			region_share(&pool->core.regions);
-		if (pool->core.spans.alone)
-			region_share(&pool->core.spans);
-	}
 	if (!pool->core.settings.cache)
 		return;
 	/* All hits that caches have noted are older than this call, see cache_last(). */
@@ -53,7 +46,7 @@ int retire_stream(struct vpmm_pool *pool, struct CUstream_st *handle)
 	if (err)
 		return err;
 	/* Free memory of this stream must differ from memory that is free for all, even without a second stream. */
-	pool->core.streams.sole = NULL;
+	stream_share(&pool->core.streams);
 	enter_stream(pool, stream, handle);
 	cache = stream->cache;
 	err = use_retire_stream(&pool->pending, stream, handle);

@@ -39,7 +39,7 @@ void stats_count(struct vpmm_pool *pool, struct vpmm_stats *stats, uint64_t smal
 	struct cache_sums cached;
 
 	lock_assert_held(&pool->core.lock);
-	region_merge_loose(&pool->core.regions);
+	region_settle(&pool->core.regions);
 	cache_sum(&pool->core, &cached);
 	account_read(&pool->core.account, &live, &peak);
 	*stats = (struct vpmm_stats){

@@ -1,30 +1,28 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Extents at several addresses: at which mapping each byte is free, and how old mappings are unmapped. */
+#include <stddef.h>
+
 #include "core/alias.h"
 #include "core/core.h"
+#include "core/region-index.h"
 #include "core/wait-set.h"
 #include "util/assume.h"
-
-/* What a stream has to wait for before it can have a part of a whole extent. */
-static void home_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
-{
-	/* The only stream is ordered after all of its own events. */
-	if (order && !core->streams.sole)
-		order_add_range(order, &core->regions, extent->home->addr + from, to - from);
-}
 
 bool alias_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
 {
 	lock_assert_held(&core->lock);
 	/* With one lookup: a program that remaps for long has each extent at hundreds of addresses. */
 	if (extent_is_whole(extent)) {
-		home_order(core, extent, from, to, order);
+		/* The only stream is ordered after all of its own events. */
+		if (!core->streams.sole)
+			order_add_range(order, &core->regions, extent->home->addr + from, to - from);
 		return true;
 	}
 	for (const struct place *place = extent->places; place; place = place->next) {
-		struct region *region = region_around(&core->regions, place->addr + from);
+		struct region *region = region_listed_at(&core->regions, place->addr + from);
 		uint64_t end = place->addr + to;
 
+		/* What is loose is the only stream's, which is ordered after it. */
 		for (; region && region->addr < end; region = region->next) {
 			if (region->kind == REGION_MALLOC)
 				return false;
@@ -42,15 +40,22 @@ void alias_order_sole(struct core *core, struct order *order)
 		order_add_event(order, stream_latest(order->stream));
 }
 
-/* Whether a range of one mapping is free there as it is. */
-static bool is_free_here(struct core *core, uint64_t addr, uint64_t end, struct order *order)
+/* What is free of an extent is free at its home. If it is split, only what is free anywhere can be loose. */
+static bool loose_is_free(const struct place *place)
 {
-	struct region *region = region_around(&core->regions, addr);
+	return place->extent->split || place->extent->home == place;
+}
+
+/* Whether a range of one mapping is free there as it is. @order: NULL, or receives what others have to wait for. */
+static bool is_free_here(struct core *core, const struct place *place, uint64_t addr, uint64_t end,
+			 struct order *order)
+{
+	struct region *region = region_listed_at(&core->regions, addr);
 
 	for (; region && region->addr < end; region = region->next) {
-		if (region->kind != REGION_FREE)
+		if (region->kind != REGION_FREE && (region->kind != REGION_LOOSE || !loose_is_free(place)))
 			return false;
-		if (order && !core->streams.sole)
+		if (order)
 			order_add(order, region);
 	}
 	return true;
@@ -66,32 +71,42 @@ static bool is_reserved(struct core *core, uint64_t addr)
 
 /*
  * Finds out what of a range is free there as it is, and what a stream has to wait for. @order: NULL: all of it is known
- * to be free, or to become so. Return: the first mapping; NULL: some of the range is allocated, or has no memory.
+ * to be free, or to become so. Return: the first mapping that is free elsewhere, or else the last one; NULL: some of
+ * the range is allocated, or has no memory.
  */
 static struct place *walk_places(struct core *core, uint64_t addr, size_t size, struct order *order)
 {
+	/* The only stream is ordered after all of its own events. */
+	struct order *others = core->streams.sole ? NULL : order;
+	struct place *elsewhere = NULL, *last = NULL;
 	uint64_t stamp = ++core->extents.stamp;
-	uint64_t end = addr + size;
-	struct place *first = extent_place(&core->extents, addr);
+	uint64_t end = addr + size, stop;
 
-	for (struct place *place = first; addr < end; place = place->above) {
+	for (struct place *place = extent_place(&core->extents, addr); addr < end; place = place->above) {
 		struct extent *extent = place ? place->extent : NULL;
-		uint64_t stop;
 
 		/* A block cannot contain one extent twice. */
 		if (!extent || extent->stamp == stamp)
 			return NULL;
 		extent->stamp = stamp;
 		stop = MIN(end, place->addr + extent->size);
-		place->here = extent_is_whole(extent) ? extent->home == place : is_free_here(core, addr, stop, order);
-		if (extent_is_whole(extent))
-			home_order(core, extent, addr - place->addr, stop - place->addr, order);
-		else if (order && !place->here &&
-			 !alias_order(core, extent, addr - place->addr, stop - place->addr, order))
-			return NULL;
+		if (extent_is_whole(extent)) {
+			place->here = extent->home == place;
+			if (others)
+				order_add_range(others, &core->regions, extent->home->addr + (addr - place->addr),
+						stop - addr);
+		} else {
+			place->here = is_free_here(core, place, addr, stop, others);
+			if (order && !place->here &&
+			    !alias_order(core, extent, addr - place->addr, stop - place->addr, order))
+				return NULL;
+		}
+		if (!place->here && !elsewhere)
+			elsewhere = place;
+		last = place;
 		addr = stop;
 	}
-	return first;
+	return elsewhere ? elsewhere : last;
 }
 
 struct place *alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order)
@@ -108,10 +123,10 @@ static void move_free(struct core *core, const struct place *place, const struct
 	uint64_t addr = place->addr + from, end = place->addr + until;
 
 	while (addr < end) {
-		struct region *region = region_at(regions, addr);
+		struct region *region = region_listed_at(regions, addr);
 		uint64_t stop = MIN(end, region->addr + region->size);
 
-		if (region->kind == REGION_FREE) {
+		if (region->kind == REGION_FREE || region->kind == REGION_LOOSE) {
 			struct stream *stream = region->stream;
 			struct event *event = event_ref(region->event);
 
@@ -130,20 +145,29 @@ static void set_home(struct core *core, struct place *place)
 	extent_use(&core->extents, place);
 }
 
-/* Makes free memory of a mapping a zombie, as it is about to be allocated at another. */
+/* Makes what is free or loose of a mapping a zombie, as it is about to be allocated at another. */
 static void vacate(struct core *core, uint64_t addr, size_t size)
 {
-	struct region *region = region_at(&core->regions, addr);
+	struct region *region = region_listed_at(&core->regions, addr);
 	uint64_t end = addr + size;
 
 	for (;;) {
 		addr = MAX(addr, region->addr);
-		if (region->kind == REGION_FREE)
+		if (region->kind == REGION_FREE || region->kind == REGION_LOOSE)
 			region = region_vacate(&core->regions, region, addr,
 					       MIN(end, region->addr + region->size) - addr);
 		if (region->addr + region->size >= end)
 			return;
 		region = region->next;
+	}
+}
+
+/* What is loose of an extent that is about to be split is free from now on, so nothing else of it may be. */
+static void settle_extent(struct core *core, const struct extent *extent)
+{
+	for (const struct place *place = extent->places; place; place = place->next) {
+		if (place != extent->home)
+			vacate(core, place->addr, extent->size);
 	}
 }
 
@@ -160,6 +184,8 @@ static void claim_part(struct core *core, struct place *place, size_t from, size
 		until = extent->size;
 		block = false;
 	}
+	if (core->regions.loose.head && !extent->split)
+		settle_extent(core, extent);
 	/* Unless it is split, all that is free of it is at its home. */
 	for (const struct place *other = extent->split ? extent->places : extent->home; other;
 	     other = extent->split ? other->next : NULL) {
@@ -190,6 +216,38 @@ static size_t come_home(struct core *core, struct place **place, uint64_t end)
 	return size;
 }
 
+/* Leaves it open whether the old home of extents is free: that is where they have their home when somebody asks. */
+static void loosen(struct core *core, uint64_t addr, size_t size)
+{
+	struct region_map *map = &core->regions;
+
+	for (struct region *region = region_listed_at(map, addr); region && region->addr < addr + size;
+	     region = region->next) {
+		if (region->kind == REGION_FREE)
+			region = region_set_free(map, region, region->stream, region->event);
+	}
+}
+
+/*
+ * Makes what a recall leaves of a mapping loose. The memory was used at other mappings until now, so whatever was known
+ * of it there is too old: the stream's latest event covers all of it.
+ */
+static void become_loose(struct core *core, uint64_t addr, size_t size)
+{
+	struct region_map *map = &core->regions;
+	struct stream *sole = core->streams.sole;
+	struct region *region = size ? region_listed_at(map, addr) : NULL;
+	uint64_t end = addr + size;
+
+	for (; region && region->addr < end; region = region->next) {
+		if (region->kind == REGION_ZOMBIE) {
+			addr = MAX(addr, region->addr);
+			region = region_isolate(map, addr, MIN(end, region->addr + region->size) - addr);
+		}
+		region = region_set_free(map, region, sole, stream_latest(sole));
+	}
+}
+
 /*
  * Takes whole extents, as many in one step as are adjacent where they are free now. Of these the part of the range is
  * about to be allocated with @block, and need not be free at this mapping before. Returns the mapping above them.
@@ -201,6 +259,12 @@ static struct place *claim_whole(struct core *core, struct place *place, uint64_
 	size_t from = block ? MAX(addr, here.addr) - here.addr : size;
 	size_t until = MIN(end - here.addr, size);
 
+	if (block && core->regions.lazy && core->streams.sole) {
+		loosen(core, there.addr, size);
+		become_loose(core, here.addr, from);
+		become_loose(core, here.addr + until, size - until);
+		return place;
+	}
 	if (from)
 		move_free(core, &there, &here, 0, from);
 	if (!block)
@@ -211,7 +275,7 @@ static struct place *claim_whole(struct core *core, struct place *place, uint64_
 	return place;
 }
 
-/* Claims a range, whose mappings have been walked from @place on. */
+/* Claims a range, whose mappings have been walked: those below @place are free there. */
 static void claim(struct core *core, struct place *place, uint64_t addr, size_t size, bool block)
 {
 	uint64_t end = addr + size;
@@ -233,6 +297,7 @@ static void claim(struct core *core, struct place *place, uint64_t addr, size_t 
 void alias_claim(struct core *core, uint64_t addr, size_t size)
 {
 	lock_assert_held(&core->lock);
+	region_settle(&core->regions);
 	claim(core, walk_places(core, addr, size, NULL), addr, size, false);
 }
 
@@ -244,6 +309,20 @@ struct region *alias_take(struct core *core, struct place *first, uint64_t addr,
 	claim(core, first, addr, size, true);
 	alias_order_sole(core, order);
 	return region_take(&core->regions, addr, size, order->stream, order->own);
+}
+
+size_t alias_free_run(const struct region_map *map, const struct region *loose, bool *free)
+{
+	struct core *core = (struct core *)((char *)map - offsetof(struct core, regions));
+	const struct place *place = extent_place_mapped(&core->extents, loose->addr);
+	uint64_t end = loose->addr + loose->size, stop;
+
+	*free = loose_is_free(place);
+	do {
+		stop = place->addr + place->extent->size;
+		place = place->above;
+	} while (stop < end && loose_is_free(place) == *free);
+	return MIN(end, stop) - loose->addr;
 }
 
 void alias_unify(struct core *core, uint64_t addr, size_t size)
@@ -303,6 +382,8 @@ int alias_trim(struct core *core)
 	int err;
 
 	lock_assert_held(&core->lock);
+	/* What is loose counts as no stream's zombie yet. */
+	region_settle(&core->regions);
 	err = stream_poll_busy(&core->streams, true);
 	return err ? err : trim_places(core, 0, core->extents.places, UINT64_MAX);
 }

@@ -11,10 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct core;
 struct extent;
 struct place;
 struct order;
-struct core;
+struct region;
+struct region_map;
 
 /**
  * alias_order() - what a stream has to wait for before it can have a part of an extent
@@ -45,7 +47,7 @@ void alias_order_sole(struct core *core, struct order *order);
  * @size: bytes
  * @order: receives what a stream has to wait for
  *
- * Return: the mapping that the range starts in, for alias_take(); NULL: some of the range cannot be free there.
+ * Return: the mapping where alias_take() is to begin; NULL: some of the range cannot be free there.
  */
 struct place *alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order);
 
@@ -70,6 +72,16 @@ void alias_claim(struct core *core, uint64_t addr, size_t size);
  * Return: the region, of the stream of @order.
  */
 struct region *alias_take(struct core *core, struct place *first, uint64_t addr, size_t size, struct order *order);
+
+/**
+ * alias_free_run() - how much of a loose region is free alike, or is not; the callback of a map of regions
+ * @map: the map of a core
+ * @loose: the region
+ * @free: receives whether it is free from its start on; otherwise it is a zombie there
+ *
+ * Return: bytes.
+ */
+size_t alias_free_run(const struct region_map *map, const struct region *loose, bool *free);
 
 /**
  * alias_unify() - gather extents without allocations at one mapping

@@ -2,6 +2,7 @@
 /* Sets up a pool's core, and tears it down. */
 #include <stddef.h>
 
+#include "core/alias.h"
 #include "core/chunk.h"
 #include "core/core.h"
 #include "core/hollow.h"
@@ -25,11 +26,20 @@ static void core_pass(void *guarded)
 	struct region_map *map = region->chunk->map;
 	struct core *core;
 
-	if (map->set == SET_REGIONS && region->kind == REGION_FREE) {
+	if (map->set == SET_REGIONS && (region->kind == REGION_FREE || region->kind == REGION_LOOSE)) {
 		core = (struct core *)((char *)map - offsetof(struct core, regions));
 		extent_doubt(&core->extents, region->addr, region->size);
 	}
 	region_pass(guarded);
+}
+
+/* The other callback. */
+static void core_share(struct stream_map *streams)
+{
+	struct core *core = (struct core *)((char *)streams - offsetof(struct core, streams));
+
+	region_share(&core->regions);
+	region_share(&core->spans);
 }
 
 void core_init(struct core *core, struct backend *backend, const struct backend_info *info,
@@ -49,13 +59,15 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	region_map_init(&core->regions, &core->streams, SET_REGIONS, !settings->paged);
 	core->regions.ages = core->regions.keeps && settings->overlap;
 	core->regions.lazy = core->regions.keeps;
+	core->regions.free_run = alias_free_run;
 	region_map_init(&core->spans, &core->streams, SET_SPANS, true);
 	core->spans.ages = settings->overlap;
 	core->spans.cell = REGION_CELL_SLABS;
 	memo_init(&core->memo);
 	extent_map_init(&core->extents, backend, settings->page_size);
 	account_init(&core->account);
-	stream_map_init(&core->streams, backend, &core->account, info->memory_total / UNMARKED_PART, core_pass);
+	stream_map_init(&core->streams, backend, &core->account, info->memory_total / UNMARKED_PART, core_pass,
+			core_share);
 	if (settings->keep < UINT64_MAX)
 		core->streams.most_cached = settings->keep / CACHE_SHARE;
 	core->extents.limit = settings->limit;

@@ -154,18 +154,17 @@ static void extent_delete(struct extent_map *map, struct extent *extent)
 	g_free(extent);
 }
 
-static void extent_make_whole(struct extent_map *map, struct extent *extent)
+static void list_whole(struct extent_map *map, struct extent *extent)
 {
-	map->whole_bytes += extent->size;
-	map->coarse_bytes -= extent->coarse ? extent->size : 0;
+	if (extent->coarse)
+		map->coarse_bytes -= extent->size;
 	extent->coarse = false;
 	extent->late.data = extent;
 	links_append(&map->late, &extent->late);
 }
 
-static void extent_break_whole(struct extent_map *map, struct extent *extent)
+static void unlist_whole(struct extent_map *map, struct extent *extent)
 {
-	map->whole_bytes -= extent->size;
 	if (extent->late.data) {
 		links_remove(&map->late, &extent->late);
 		extent->late.data = NULL;
@@ -207,8 +206,10 @@ static void extent_add_place(struct extent_map *map, struct extent *extent, uint
 		links_append(&map->all, &extent->all);
 		map->bytes += extent->size;
 		size_enter(map, extent);
-		if (extent->counts)
-			extent_make_whole(map, extent);
+		if (extent->counts) {
+			map->whole_bytes += extent->size;
+			list_whole(map, extent);
+		}
 	}
 	*place = (struct place){ .addr = addr, .extent = extent, .number = ++last_number, .next = extent->places };
 	extent->places = place;
@@ -438,42 +439,46 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
 
 void extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
 {
-	uint64_t end = addr + size;
+	uint64_t end = addr + size, stuck = 0, whole = 0;
 
 	for (const struct place *place = extent_place_mapped(map, addr); addr < end; place = place->above) {
 		struct extent *extent = place->extent;
 		uint64_t stop = MIN(end, place->addr + extent->size), bytes = stop - addr;
 
-		if (extent->live) {
-			map->stuck_bytes -= bytes;
-		} else {
-			extent_break_whole(map, extent);
-			map->stuck_bytes += extent->size - bytes;
+		stuck -= bytes;
+		if (!extent->live) {
+			unlist_whole(map, extent);
+			stuck += extent->size;
+			whole += extent->size;
 		}
 		extent->live += bytes;
 		addr = stop;
 	}
+	map->stuck_bytes += stuck;
+	map->whole_bytes -= whole;
 }
 
 bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size)
 {
-	uint64_t end = addr + size;
+	uint64_t end = addr + size, stuck = 0, whole = 0;
 	bool split = false;
 
 	for (const struct place *place = extent_place_mapped(map, addr); addr < end; place = place->above) {
 		struct extent *extent = place->extent;
 		uint64_t stop = MIN(end, place->addr + extent->size), bytes = stop - addr;
 
+		stuck += bytes;
 		extent->live -= bytes;
-		if (extent->live) {
-			map->stuck_bytes += bytes;
-		} else {
-			map->stuck_bytes -= extent->size - bytes;
-			extent_make_whole(map, extent);
+		if (!extent->live) {
+			list_whole(map, extent);
+			stuck -= extent->size;
+			whole += extent->size;
 			split |= extent->split;
 		}
 		addr = stop;
 	}
+	map->stuck_bytes += stuck;
+	map->whole_bytes += whole;
 	return split;
 }
 
@@ -556,8 +561,10 @@ int extent_drop(struct extent_map *map, struct extent *extent)
 	if (err)
 		return err;
 	links_remove(&map->all, &extent->all);
-	if (extent->counts)
-		extent_break_whole(map, extent);
+	if (extent->counts) {
+		map->whole_bytes -= extent->size;
+		unlist_whole(map, extent);
+	}
 	size_leave(map, extent);
 	map->bytes -= extent->size;
 	map->given_back += extent->handle ? extent->size : 0;

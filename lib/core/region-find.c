@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Lookups in a region map. Nothing here changes the map. */
+/* Lookups in a region map. Nothing here changes the map, but for what is left to who looks for memory. */
+#include "core/region-index.h"
 #include "core/region.h"
 #include "util/assume.h"
 
@@ -87,23 +88,10 @@ size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr)
 	return best;
 }
 
-/*
- * Most lookups of a call are of the same few addresses. A map has a few chunks, and most of its regions in the first
- * that is large enough.
- */
 struct region *region_around(struct region_map *map, uint64_t addr)
 {
-	if (map->near && addr - map->near->addr < map->near->size)
-		return map->near;
-	for (guint i = 0; i < map->chunks->len; i++) {
-		const struct chunk *chunk = map->chunks->pdata[i];
-
-		if (addr - chunk->addr < chunk->size) {
-			map->near = region_starts_find(&chunk->starts, addr);
-			return map->near;
-		}
-	}
-	return NULL;
+	region_settle(map);
+	return region_listed(map, addr);
 }
 
 struct region *region_at(struct region_map *map, uint64_t addr)

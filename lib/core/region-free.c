@@ -28,7 +28,7 @@ bool region_merges(const struct region_map *map, const struct region *region, co
 static bool region_is_free_for(const struct region_map *map, const struct region *region, const struct stream *stream,
 			       const struct event *event)
 {
-	if (!region || region->kind != REGION_FREE || region->loose)
+	if (!region || region->kind != REGION_FREE)
 		return false;
 	return region_merges(map, region, stream, event) ||
 	       (map->keeps && map->streams->sole && (!region->stream || !stream));
@@ -129,8 +129,7 @@ static struct region *set_free_once(struct region_map *map, struct region *regio
 	return region;
 }
 
-/* Merges a region as far as it can be. */
-static struct region *set_free_merged(struct region_map *map, struct region *region, struct stream *stream,
+struct region *region_set_free_merged(struct region_map *map, struct region *region, struct stream *stream,
 				      struct event *event, uint64_t id)
 {
 	region = set_free_once(map, region, stream, event, id);
@@ -142,23 +141,22 @@ static struct region *set_free_merged(struct region_map *map, struct region *reg
 	return region;
 }
 
-/* Makes a region free, and leaves it to region_merge_loose() to merge it. */
-static struct region *set_free_loose(struct region_map *map, struct region *region, struct stream *stream,
-				     struct event *event)
+/* Leaves it to region_settle() to make a region free. */
+static struct region *set_loose(struct region_map *map, struct region *region, struct stream *stream,
+				struct event *event)
 {
 	event_ref(event);
 	region_leave(map, region);
 	region->reserved = false;
 	region_unguard(region);
-	region->kind = REGION_FREE;
+	region->kind = REGION_LOOSE;
 	region_set_stream(region, event_pending(event) ? stream : map->streams->sole);
 	if (event_pending(event))
 		region_guard(region, event);
 	event_unref(event);
 	region->id = ++map->newest;
 	map->alone = true;
-	map->bytes[REGION_FREE] += region->size;
-	region_loosen(map, region, NULL);
+	region_index(map, region);
 	return region;
 }
 
@@ -170,45 +168,6 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 		stream = event ? event->stream : NULL;
 	}
 	if (map->lazy && map->streams->sole && !(event && event->count))
-		return set_free_loose(map, region, stream, event);
-	return set_free_merged(map, region, stream, event, ++map->newest);
-}
-
-void region_merge_loose(struct region_map *map)
-{
-	while (map->loose.head) {
-		struct region *region = map->loose.head->data;
-		const struct region *youngest = map->by_age.tail ? map->by_age.tail->data : region;
-		struct event *event = event_ref(region->event);
-
-		set_free_merged(map, region, region->stream, event, MAX(region->id, youngest->id));
-		event_unref(event);
-	}
-}
-
-void region_update(struct region_map *map)
-{
-	region_merge_loose(map);
-	region_sort_late(map);
-}
-
-void region_share(struct region_map *map)
-{
-	region_merge_loose(map);
-	for (guint i = 0; i < map->sets->len; i++) {
-		GList *link = ((struct free_set *)map->sets->pdata[i])->by_age.head, *next;
-
-		/*
-		 * This does not disturb the walk: a merge removes only regions of no stream, or appends to another
-		 * list.
-		 */
-		for (; link; link = next) {
-			struct region *region = link->data;
-
-			next = link->next;
-			if (!event_pending(region->event))
-				region_set_free(map, region, NULL, NULL);
-		}
-	}
-	map->alone = false;
+		return set_loose(map, region, stream, event);
+	return region_set_free_merged(map, region, stream, event, ++map->newest);
 }

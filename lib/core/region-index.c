@@ -144,6 +144,9 @@ void region_index(struct region_map *map, struct region *region)
 		else if (!map->keeps || region->stray)
 			links_append(&map->dead, &region->guarded);
 		break;
+	case REGION_LOOSE:
+		enter_queue(&map->loose, region);
+		break;
 	case REGION_KINDS:
 		break;
 	}
@@ -164,11 +167,6 @@ void region_unindex(struct region_map *map, struct region *region)
 			g_hash_table_remove(map->mallocs, &region->addr);
 		break;
 	case REGION_FREE:
-		if (region->loose) {
-			leave_queue(&map->loose, region);
-			region->loose = false;
-			break;
-		}
 		region_unsort(map, region);
 		if (region->late.data)
 			leave_queue(&map->late, region);
@@ -181,6 +179,9 @@ void region_unindex(struct region_map *map, struct region *region)
 			region->stream->zombies--;
 		else if (!map->keeps || region->stray)
 			links_remove(&map->dead, &region->guarded);
+		break;
+	case REGION_LOOSE:
+		leave_queue(&map->loose, region);
 		break;
 	case REGION_KINDS:
 		break;
@@ -262,22 +263,20 @@ void region_resize(struct region_map *map, struct region *region, uint64_t addr,
 		region_index(map, region);
 		return;
 	}
-	if (!region->loose) {
+	if (region->kind == REGION_FREE) {
 		be_late(map, region);
 		gaps_remove(&map->gaps, region->size);
 		gaps_add(&map->gaps, size);
 	}
-	map->bytes[REGION_FREE] += size - region->size;
+	map->bytes[region->kind] += size - region->size;
 	region_move(region, addr);
 	region->size = size;
 }
 
 void region_leave(struct region_map *map, struct region *region)
 {
-	bool listed = region->kind == REGION_FREE && !region->loose;
-
 	region_unindex(map, region);
-	if (listed)
+	if (region->kind == REGION_FREE)
 		region_delist(map, region);
 	region->fresh = false;
 }
@@ -297,13 +296,6 @@ void region_swallow(struct region_map *map, struct region *lower, struct region 
 	lower->size += upper->size;
 	region_unlink(upper);
 	region_delete(map, upper);
-}
-
-void region_loosen(struct region_map *map, struct region *region, struct region *older)
-{
-	region->loose = true;
-	region->late.data = region;
-	links_insert(&map->loose, older ? &older->late : map->loose.tail, &region->late);
 }
 
 static int compare_chunks(gconstpointer a, gconstpointer b)
@@ -370,4 +362,23 @@ void region_map_clear(struct region_map *map)
 	g_tree_destroy(map->passed);
 	g_tree_destroy(map->unused.by_size);
 	g_ptr_array_free(map->sets, TRUE);
+}
+
+/*
+ * Most lookups of a call are of the same few addresses. A map has a few chunks, and most of its regions in the first
+ * that is large enough.
+ */
+struct region *region_listed(struct region_map *map, uint64_t addr)
+{
+	if (map->near && addr - map->near->addr < map->near->size)
+		return map->near;
+	for (guint i = 0; i < map->chunks->len; i++) {
+		const struct chunk *chunk = map->chunks->pdata[i];
+
+		if (addr - chunk->addr < chunk->size) {
+			map->near = region_starts_find(&chunk->starts, addr);
+			return map->near;
+		}
+	}
+	return NULL;
 }

@@ -9,6 +9,7 @@
 #define REGION_INDEX_H
 
 #include "core/region.h"
+#include "util/assume.h"
 
 /**
  * region_new() - make a region
@@ -66,15 +67,7 @@ void region_enlist(struct region_map *map, struct region *region, struct region 
 void region_delist(struct region_map *map, struct region *region);
 
 /**
- * region_loosen() - leave it to region_merge_loose() to merge a free region with its neighbours
- * @map: the map, which keeps
- * @region: the region, in no index, counted in the map's bytes
- * @older: the loose region behind which it goes; NULL: at the end, as the youngest
- */
-void region_loosen(struct region_map *map, struct region *region, struct region *older);
-
-/**
- * region_resize() - change the range of a free region
+ * region_resize() - change the range of a free region, or of a loose one
  * @map: the map
  * @region: the region
  * @addr: where it starts from now on
@@ -96,6 +89,46 @@ void region_leave(struct region_map *map, struct region *region);
  * @region: the region
  */
 void region_unlink(struct region *region);
+
+/**
+ * region_set_free_merged() - make a region free, and merge it as far as it can be
+ * @map: the map
+ * @region: the region
+ * @stream: the stream that had it last; NULL: none
+ * @event: the point in the stream after which it is free; NULL: it was never used
+ * @id: when it was freed
+ *
+ * Return: what the region has become.
+ */
+struct region *region_set_free_merged(struct region_map *map, struct region *region, struct stream *stream,
+				      struct event *event, uint64_t id);
+
+/**
+ * region_listed() - the region that has an address, of any kind, in a map that need not be settled
+ * @map: the map
+ * @addr: the address
+ *
+ * Return: the region; NULL: the address is in no chunk.
+ */
+struct region *region_listed(struct region_map *map, uint64_t addr);
+
+/* The same for an address that is known to be in a chunk. */
+static inline struct region *region_listed_at(struct region_map *map, uint64_t addr)
+{
+	struct region *region = region_listed(map, addr);
+
+	assume(region);
+	return region;
+}
+
+/**
+ * region_run() - the run of adjacent free regions that starts with a region
+ * @region: the region
+ * @end: receives the region behind the run; NULL: the chunk ends there
+ *
+ * Return: the size of the run; 0: @region is not free, or not the first of its run.
+ */
+size_t region_run(const struct region *region, struct region **end);
 
 /**
  * region_swallow() - merge two neighbours

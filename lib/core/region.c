@@ -35,19 +35,15 @@ struct region *region_split(struct region_map *map, struct region *region, size_
 	upper->id = region->id;
 	region_guard(upper, region->event);
 	region_link(upper, region);
-	if (region->kind == REGION_FREE) {
+	if (region->kind == REGION_FREE || region->kind == REGION_LOOSE) {
 		region_resize(map, region, region->addr, size);
-		if (region->loose) {
-			map->bytes[REGION_FREE] += upper->size;
-			region_loosen(map, upper, region);
-			return upper;
-		}
-		region_enlist(map, upper, region);
 	} else {
 		region_unindex(map, region);
 		region->size = size;
 		region_index(map, region);
 	}
+	if (region->kind == REGION_FREE)
+		region_enlist(map, upper, region);
 	region_index(map, upper);
 	return upper;
 }
@@ -100,7 +96,7 @@ void region_set_malloc(struct region_map *map, struct region *region, struct str
 
 struct region *region_isolate(struct region_map *map, uint64_t addr, size_t size)
 {
-	struct region *region = region_at(map, addr);
+	struct region *region = region_listed_at(map, addr);
 	struct region *next;
 
 	if (region->addr < addr)
@@ -122,7 +118,10 @@ struct region *region_isolate(struct region_map *map, uint64_t addr, size_t size
 /* Whether a range is one end of a region that can become smaller in its place. */
 static bool region_is_end(const struct region_map *map, const struct region *region, uint64_t addr, size_t size)
 {
-	return (region->kind == REGION_FREE || (map->keeps && region->kind == REGION_ZOMBIE)) && size < region->size &&
+	bool shrinks = region->kind == REGION_FREE || region->kind == REGION_LOOSE ||
+		       (map->keeps && region->kind == REGION_ZOMBIE);
+
+	return shrinks && size < region->size &&
 	       (addr == region->addr || addr + size == region->addr + region->size);
 }
 
@@ -132,7 +131,7 @@ static void region_shrink(struct region_map *map, struct region *region, uint64_
 		region_resize(map, region, addr, size);
 		return;
 	}
-	map->bytes[REGION_ZOMBIE] -= region->size - size;
+	map->bytes[region->kind] -= region->size - size;
 	region_move(region, addr);
 	region->size = size;
 }
@@ -215,7 +214,7 @@ static struct region *region_gather(struct region_map *map, struct region *regio
 struct region *region_take(struct region_map *map, uint64_t addr, size_t size, struct stream *stream,
 			   struct event *event)
 {
-	struct region *region = region_at(map, addr);
+	struct region *region = region_listed_at(map, addr);
 
 	event_ref(event);
 	if (region_is_end(map, region, addr, size))
@@ -363,7 +362,7 @@ void region_extend(struct region_map *map, struct region *region, size_t more)
 /* The event no longer links the region; drop the reference. */
 static void region_pass_kept(struct region_map *map, struct region *region)
 {
-	if (region->kind == REGION_FREE && map->streams->sole == region->stream) {
+	if (region->kind == REGION_LOOSE || (region->kind == REGION_FREE && map->streams->sole == region->stream)) {
 		region_unguard(region);
 		map->alone = true;
 	} else if (region->kind == REGION_FREE) {

@@ -29,6 +29,7 @@ enum region_kind {
 	REGION_MALLOC,		/* allocated */
 	REGION_FREE,		/* mapped, and not allocated */
 	REGION_ZOMBIE,		/* its memory is in use at another mapping; to be unmapped after the event */
+	REGION_LOOSE,		/* free or a zombie: see region_settle() */
 	REGION_KINDS
 };
 
@@ -39,14 +40,13 @@ enum region_kind {
  * @kind: see enum region_kind
  * @fresh: free: was created for the latest malloc
  * @sorted: free: it is in the tree of its stream by size, with the keys @key_addr and @key_size
- * @loose: free: it has not merged with its neighbours yet; see @loose of struct region_map
  * @reserved: unmapped, zombie: address space of the growable block below it
  * @held: malloc: the program has freed it, and the free is deferred; see deferred-free.h
  * @stray: zombie: the driver failed to unmap it, and it holds no memory of the pool
- * @stream: free, zombie: the stream that freed it, malloc: the one that allocated it; the map's @joined: several had it
- *	last; NULL: no stream has used it
- * @event: free, zombie: the point at which it was freed; malloc: one that @stream already follows, and that another
- *	stream which frees the block must wait for; with a reference; NULL: no need to wait
+ * @stream: free, zombie, loose: the stream that freed it, malloc: the one that allocated it; the map's @joined: several
+ *	had it last; NULL: no stream has used it
+ * @event: free, zombie, loose: the point at which it was freed; malloc: one that @stream already follows, and that
+ *	another stream which frees the block must wait for; with a reference; NULL: no need to wait
  * @id: free: when it was freed; malloc: when it was allocated; larger is later
  * @chunk: the chunk
  * @prev: the neighbour below it in the chunk
@@ -68,7 +68,6 @@ struct region {
 	enum region_kind kind;
 	bool fresh;
 	bool sorted;
-	bool loose;
 	bool stray;
 	bool reserved;
 	bool held;
@@ -126,7 +125,7 @@ struct free_set {
  * @ages: pending neighbours merge only if they wait for the same event, so that the age of each stays known, once there
  *	is more than one stream
  * @alone: there is one stream: free memory whose event has passed may stay that stream's
- * @lazy: what is freed by the only stream goes to @loose. Not of slabs: each request looks for memory there
+ * @lazy: what the only stream frees becomes loose. Not of slabs: each request looks for memory there
  * @cell: log2 of the bytes of a cell, for new chunks
  * @begin: where the first chunk is to start, if the addresses are free; 0: anywhere
  * @chunks: of struct chunk, by address
@@ -139,9 +138,8 @@ struct free_set {
  * @late: free regions that have no place in the tree of their stream by size yet, or another than they had. A program
  *	that repeats itself is given the addresses that it had before, and nobody reads the tree: what is freed and
  *	allocated again meanwhile never enters it
- * @loose: free regions that have not merged with their neighbours yet, and are in no index, the first freed first. Only
- *	while there is one stream. What is freed and allocated again before somebody looks for memory is neither merged
- *	nor split
+ * @loose: those of the kind REGION_LOOSE, the first freed first. Only while there is one stream
+ * @free_run: how much of a loose range is free alike from its start on, or is not: *@free says which
  * @sets: every stream's struct free_set
  * @passed: free memory of streams whose events have passed, by size and address
  * @by_age: all free memory, by age
@@ -171,6 +169,7 @@ struct region_map {
 	struct free_set unused;
 	GQueue late;
 	GQueue loose;
+	size_t (*free_run)(const struct region_map *map, const struct region *loose, bool *free);
 	GPtrArray *sets;
 	GTree *passed;
 	GQueue by_age;
@@ -244,10 +243,15 @@ void region_remove_chunk(struct region_map *map, struct chunk *chunk);
 struct region *region_find_unmapped(struct region_map *map, size_t size);
 
 /**
- * region_merge_loose() - merge each of @loose with its neighbours, for who reads free regions as neighbours
+ * region_settle() - make each loose region free, merged with its neighbours, or a zombie
  * @map: the map
+ *
+ * What the only stream frees is loose until somebody looks for memory: a program that repeats itself is given its
+ * addresses before, and what is freed and allocated again meanwhile is neither merged nor split. Nor is it said where
+ * an extent is free that was recalled to another mapping: a loose range is free where its extent is at home, or split,
+ * and a zombie elsewhere. Who does not settle a map finds nothing free that is not.
  */
-void region_merge_loose(struct region_map *map);
+void region_settle(struct region_map *map);
 
 /**
  * region_gaps() - the sizes of all free regions
@@ -255,7 +259,7 @@ void region_merge_loose(struct region_map *map);
  */
 static inline const struct gaps *region_gaps(struct region_map *map)
 {
-	region_merge_loose(map);
+	region_settle(map);
 	return &map->gaps;
 }
 
@@ -267,7 +271,7 @@ static inline const struct gaps *region_gaps(struct region_map *map)
  */
 static inline const GQueue *region_ages(struct region_map *map)
 {
-	region_merge_loose(map);
+	region_settle(map);
 	return &map->by_age;
 }
 
@@ -282,12 +286,12 @@ static inline const GQueue *region_by_age(struct region_map *map, const struct s
 {
 	static const GQueue none = G_QUEUE_INIT;
 
-	region_merge_loose(map);
+	region_settle(map);
 	return stream->free[map->set] ? &stream->free[map->set]->by_age : &none;
 }
 
 /**
- * region_update() - merge what is free, and give each free region its place by size
+ * region_update() - settle the map, and give each free region its place by size
  * @map: the map
  */
 void region_update(struct region_map *map);
@@ -373,17 +377,8 @@ struct region *region_find_passed(struct region_map *map, size_t size);
 size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr);
 
 /**
- * region_run() - the run of adjacent free regions that starts with a region
- * @region: the region
- * @end: receives the region behind the run; NULL: the chunk ends there
- *
- * Return: the size of the run; 0: @region is not free, or not the first of its run.
- */
-size_t region_run(const struct region *region, struct region **end);
-
-/**
  * region_around() - the region that has an address, of any kind
- * @map: the map
+ * @map: the map, which is settled first: regions that are not allocated may have merged
  * @addr: the address
  *
  * Return: the region; NULL: the address is in no chunk.
@@ -412,7 +407,7 @@ struct region *region_isolate(struct region_map *map, uint64_t addr, size_t size
  * region_take() - allocate a range, whatever regions it consists of
  * @map: the map
  * @addr: where it starts
- * @size: bytes; all of it is free, or zombies whose memory was made nobody's at its other mapping
+ * @size: bytes; all of it is free, or zombies or loose, and its memory was made nobody's at other mappings
  * @stream: the stream that gets it
  * @event: the event that @stream is ordered after, and other streams may not be; NULL: none
  *
@@ -488,14 +483,14 @@ void region_set_malloc(struct region_map *map, struct region *region, struct str
  *
  * Return: the region, merged with adjacent free regions of the same stream; it has the latest of their events. In a
  * map that keeps, with one stream only, all free memory is that stream's, so that merging does not depend on which
- * events are known to have passed; and it is left to region_merge_loose().
+ * events are known to have passed; and if it is lazy, the region becomes loose instead.
  */
 struct region *region_set_free(struct region_map *map, struct region *region, struct stream *stream,
 			       struct event *event);
 
 /**
- * region_share() - a second stream was met: memory whose event has passed now belongs to no stream
- * @map: the map, which keeps
+ * region_share() - no stream is the only one any more: settles the map, and what has passed belongs to no stream
+ * @map: the map
  */
 void region_share(struct region_map *map);
 

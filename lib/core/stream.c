@@ -17,9 +17,10 @@
 #define CAPTURED ((uint64_t)1 << 63)
 
 void stream_map_init(struct stream_map *map, struct backend *backend, struct account *account, uint64_t unmarked,
-		     void (*passed)(void *guarded))
+		     void (*passed)(void *guarded), void (*shared)(struct stream_map *map))
 {
-	*map = (struct stream_map){ .backend = backend, .passed = passed, .account = account, .unmarked = unmarked };
+	*map = (struct stream_map){ .backend = backend, .passed = passed, .shared = shared, .account = account,
+				    .unmarked = unmarked };
 	map->most_cached = UINT64_MAX;
 	map->unmarked_left = 2 * STREAMS_EVEN * unmarked;
 	map->caches = g_ptr_array_new();
@@ -67,6 +68,14 @@ static uint64_t take_unmarked(struct stream_map *map)
 	return limit;
 }
 
+void stream_share(struct stream_map *map)
+{
+	if (!map->sole)
+		return;
+	map->sole = NULL;
+	map->shared(map);
+}
+
 static struct stream *stream_new(struct stream_map *map, uint64_t id, bool legacy, bool captured)
 {
 	struct stream *stream = g_new0(struct stream, 1);
@@ -82,14 +91,17 @@ static struct stream *stream_new(struct stream_map *map, uint64_t id, bool legac
 	stream->cache = cache_new(stream, legacy, captured || legacy ? 0 : take_unmarked(map), spare);
 	g_hash_table_insert(map->by_id, &stream->id, stream);
 	g_queue_push_tail_link(&map->all, &stream->link);
-	map->sole = ++map->met == 1 && !captured ? stream : NULL;
+	if (++map->met == 1 && !captured)
+		map->sole = stream;
+	else
+		stream_share(map);
 	return stream;
 }
 
 void stream_forget(struct stream_map *map, struct stream *stream)
 {
 	if (map->sole == stream)
-		map->sole = NULL;
+		stream_share(map);
 	g_ptr_array_add(map->caches, stream->cache);
 	cache_retire(stream->cache);
 	g_queue_unlink(&map->all, &stream->link);

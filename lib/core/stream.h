@@ -131,13 +131,14 @@ struct stream {
  * @backend: the device
  * @passed: called for each region that waited for an event, once that is known to be complete or, if it is joined, only
  *	one of its parts is pending
+ * @shared: called once @sole has ended
  * @account: of the pool, for new caches
  * @unmarked: bytes that one stream may have freed without an event, at most
  * @unmarked_left: the same for all streams still to come
  * @most_cached: bytes that the cache of a stream may have
  * @by_id: id to stream
  * @all: the same streams in the order in which they were met, so that nothing depends on their ids
- * @sole: the only stream, as long as just one was ever met; caches read it under their own locks
+ * @sole: the only stream, as long as just one was ever met; caches read it under their own locks. See stream_share()
  * @met: streams that were met
  * @stamps: events that the pool has learnt of
  * @busy: streams with pending events
@@ -155,6 +156,7 @@ struct stream {
 struct stream_map {
 	struct backend *backend;
 	void (*passed)(void *guarded);
+	void (*shared)(struct stream_map *map);
 	struct account *account;
 	uint64_t unmarked;
 	uint64_t unmarked_left;
@@ -194,9 +196,10 @@ static inline struct stream *stream_of(const GList *link)
  * @account: of the pool
  * @unmarked: bytes that one stream may have freed without an event, at most
  * @passed: as in struct stream_map
+ * @shared: likewise
  */
 void stream_map_init(struct stream_map *map, struct backend *backend, struct account *account, uint64_t unmarked,
-		     void (*passed)(void *guarded));
+		     void (*passed)(void *guarded), void (*shared)(struct stream_map *map));
 
 /**
  * stream_map_end() - let no call find a cache any more, though it may look for one until the process ends
@@ -211,6 +214,14 @@ void stream_map_end(struct stream_map *map);
  * No reference to an event may be left.
  */
 void stream_map_clear(struct stream_map *map);
+
+/**
+ * stream_share() - end @sole: from now on, what is free for one stream differs from what is free for all
+ * @map: the map
+ *
+ * The region maps are settled before anything else happens, so regions that are not allocated may have merged.
+ */
+void stream_share(struct stream_map *map);
 
 /**
  * stream_find_or_add() - the stream of an id; made if the pool has not met it

@@ -27,7 +27,8 @@ static void add_broken(struct core *core, struct exchange *x, const struct place
 static struct exchange find_broken(struct core *core, uint64_t addr, size_t size)
 {
 	const struct place *first = extent_place_mapped(&core->extents, addr);
-	const struct place *last = extent_place_mapped(&core->extents, addr + size - 1);
+	const struct place *last = addr + size <= first->addr + first->extent->size ? first :
+				   extent_place_mapped(&core->extents, addr + size - 1);
 	struct exchange x = { .count = 0 };
 
 	if (extent_is_whole(first->extent))

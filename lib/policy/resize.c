@@ -86,14 +86,16 @@ static int claim_behind(struct core *core, const struct region *region, const st
 /* Maps free and new extents into the hole behind a block, or behind what is free there. */
 static int fill_hole(struct core *core, const struct region *region, const struct request *request, bool *fits)
 {
-	size_t more = request->size - region->size, run = free_behind(region, more);
-	struct region *hole = region->next;
+	size_t more = request->size - region->size, run;
+	struct region *hole;
 	struct gathering g;
 	struct order order;
 	uint64_t addr;
 	int err = 0;
 
-	while (hole && hole->kind == REGION_FREE)
+	region_settle(&core->regions);
+	run = free_behind(region, more);
+	for (hole = region->next; hole && hole->kind == REGION_FREE;)
 		hole = hole->next;
 	*fits = false;
 	if (!hole || hole->kind != REGION_UNMAPPED || run >= more || has_twice(core, region, run))

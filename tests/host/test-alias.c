@@ -18,6 +18,12 @@
 #define MOST_LIVE 40
 #define LOOKS 8
 
+/* The program that repeats itself: steps of a pass, passes, blocks at most. */
+#define PROGRAM 200
+#define PASSES 18
+#define SLOTS 24
+#define SEEDS 6
+
 /* Who has a piece, or where in a stream it was freed; @seq: 0: nobody need wait for anything. */
 struct piece {
 	bool live;
@@ -267,9 +273,101 @@ static void test_random(gconstpointer data)
 	fixture_close(&w.f);
 }
 
+/* A step of a program that repeats itself: it frees what it has in a slot, or allocates there. */
+struct step {
+	guint slot;
+	size_t size;
+};
+
+static void take_step(struct walk *w, void **slots, const struct step *step)
+{
+	struct CUstream_st *stream = w->f.streams[0];
+	void **slot = &slots[step->slot];
+
+	if (*slot)
+		assert_ok(vpmm_free(w->f.pool, g_steal_pointer(slot), stream));
+	else
+		assert_ok(vpmm_malloc(w->f.pool, slot, step->size, stream));
+}
+
+/* Somebody who reads what is free: the check, the statistics, a request that the program does not make. */
+static void disturb(struct walk *w)
+{
+	switch (any(w, 3)) {
+	case 0:
+		assert_ok(vpmm_pool_check(w->f.pool));
+		break;
+	case 1:
+		fixture_stats(&w->f);
+		break;
+	case 2:
+		fixture_free(&w->f, fixture_malloc_bytes(&w->f, (size_t)(1 + any(w, 60)) * PIECE, w->f.streams[0]),
+			     w->f.streams[0]);
+		break;
+	}
+}
+
+/* Whether an extent is loose at several mappings: more is allocated, free or loose than there is. */
+static bool is_open(const struct core *core)
+{
+	const uint64_t *bytes = core->regions.bytes;
+
+	return bytes[REGION_MALLOC] + bytes[REGION_FREE] + bytes[REGION_LOOSE] > core->extents.bytes;
+}
+
+/*
+ * Which mapping of an extent is free is left open while a single stream repeats its blocks, and right for all who read
+ * it: between passes, within one, and for a second stream.
+ */
+static guint repeat(const struct row *row, guint seed)
+{
+	struct walk w = { .rand = g_rand_new_with_seed(seed) };
+	struct step steps[PROGRAM];
+	void *slots[SLOTS] = { NULL };
+	guint open = 0;
+
+	fixture_open(&w.f, row->opts);
+	for (int i = 0; i < PROGRAM; i++)
+		steps[i] = (struct step){ (guint)any(&w, SLOTS), (size_t)(1 + any(&w, 100)) * PIECE };
+	for (int pass = 0; pass < PASSES; pass++) {
+		for (int i = 0; i < PROGRAM; i++) {
+			take_step(&w, slots, &steps[i]);
+			open += is_open(&w.f.pool->core);
+			if (pass >= PASSES / 2 && pass % 3 == 2 && !any(&w, 20))
+				disturb(&w);
+		}
+		for (guint slot = 0; slot < SLOTS; slot++) {
+			if (slots[slot])
+				take_step(&w, slots, &(struct step){ slot, 0 });
+		}
+		assert_ok(pass % 4 == 3 ? vpmm_pool_check(w.f.pool) : 0);
+	}
+	for (int i = 0; i < PROGRAM; i++)
+		take_step(&w, slots, &steps[i]);
+	fixture_free(&w.f, fixture_malloc_bytes(&w.f, 3 * PAGE, w.f.streams[1]), w.f.streams[1]);
+	assert_ok(vpmm_pool_check(w.f.pool));
+	for (guint slot = 0; slot < SLOTS; slot++) {
+		if (slots[slot])
+			take_step(&w, slots, &(struct step){ slot, 0 });
+	}
+	g_rand_free(w.rand);
+	fixture_close(&w.f);
+	return open;
+}
+
+static void test_repeated(gconstpointer data)
+{
+	guint open = 0;
+
+	for (guint seed = 0; seed < SEEDS; seed++)
+		open += repeat(data, seed);
+	g_assert_cmpuint(open, >, 0);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	fixture_add_rows("/alias/random", rows, test_random);
+	fixture_add_rows("/alias/repeated", rows, test_repeated);
 	return g_test_run();
 }

@@ -491,7 +491,8 @@ static void test_check_whole_extents(void)
 
 static void test_check_sums(void)
 {
-	static const char *const kinds[] = { "bytes unmapped", "bytes allocated", "bytes free", "bytes of zombies" };
+	static const char *const kinds[] = { "bytes unmapped", "bytes allocated", "bytes free", "bytes of zombies",
+					     "bytes that are loose" };
 	struct region_map *map;
 	struct sound s;
 

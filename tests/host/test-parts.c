@@ -5,6 +5,7 @@
  */
 #include "calls/pool.h"
 #include "core/core.h"
+#include "core/region-index.h"
 #include "core/wait-set.h"
 #include "policy/gather-plan.h"
 #include "support/fixture.h"

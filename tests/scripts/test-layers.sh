@@ -141,7 +141,7 @@ outdated()
 planned()
 {
 	(cd "$1" && awk -v from=./policy/plan.c -v also='^(paged|driver)_(forecast|largest)$' \
-		-v ends="event_ref event_unref brief_acquire brief_release region_update region_merge_loose extent_update_whole ready_update" \
+		-v ends="event_ref event_unref brief_acquire brief_release region_update region_settle extent_update_whole ready_update" \
 		-v marks='map->near = |extents\\.stamp\\+\\+|\\+\\+core->extents\\.stamp' \
 		-v changes='ops->|links_[a-z]+\\(|g_(tree|hash_table|queue)_(insert|remove|push|pop|steal)|atomic_(store|fetch|exchange)|log_add\\(|(core|map|stream|packed|memo|event|account)->[a-z_.>-]+ *([-+|&]=|=[^=]|\\+\\+|--)|(\\+\\+|--)\\*?(core|map|stream|memo|event)->' \
 		-f "$top_srcdir/tests/support/reached.awk" ./*/*.[ch])
