@@ -96,7 +96,7 @@ static void dump_region(const struct region *region, GString *out)
 	if (region->stream) {
 		dump_stream(region, out);
 		g_string_append(out, cached || event_pending(region->event) ? " pending" : " passed");
-	} else if (region->kind == REGION_FREE) {
+	} else if (region_is_free(region)) {
 		g_string_append(out, " unused");
 	}
 	if (region->reserved)

@@ -34,12 +34,11 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 
 void stats_count(struct vpmm_pool *pool, struct vpmm_stats *stats, uint64_t small_mapped)
 {
-	const struct region_map *regions = &pool->core.regions, *spans = &pool->core.spans;
+	struct region_map *regions = &pool->core.regions, *spans = &pool->core.spans;
 	struct footprint live, peak;
 	struct cache_sums cached;
 
 	lock_assert_held(&pool->core.lock);
-	region_settle(&pool->core.regions);
 	cache_sum(&pool->core, &cached);
 	account_read(&pool->core.account, &live, &peak);
 	*stats = (struct vpmm_stats){
@@ -48,7 +47,7 @@ void stats_count(struct vpmm_pool *pool, struct vpmm_stats *stats, uint64_t smal
 		.live = live.rounded,
 		.free = core_mapped(&pool->core) - live.rounded,
 		.holes = regions->bytes[REGION_UNMAPPED] + spans->bytes[REGION_UNMAPPED],
-		.zombies = regions->bytes[REGION_ZOMBIE] + spans->bytes[REGION_ZOMBIE],
+		.zombies = region_bytes(regions, REGION_ZOMBIE) + region_bytes(spans, REGION_ZOMBIE),
 		.small_live = pool->core.small_live,
 		.small_mapped = small_mapped,
 		.peak_live = peak.rounded,
@@ -75,7 +74,7 @@ void stats_count(struct vpmm_pool *pool, struct vpmm_stats *stats, uint64_t smal
 		.peak_small = pool->core.peak_small,
 		.peak_taken = pool->core.peak_taken,
 		.stuck = pool->core.extents.stuck_bytes,
-		.spans = spans->bytes[REGION_MALLOC] + spans->bytes[REGION_FREE],
+		.spans = spans->bytes[REGION_MALLOC] + region_bytes(spans, REGION_FREE),
 		.mappings = pool->core.extents.places,
 		.held = pool->pending.held_bytes,
 		.given_back = pool->core.extents.given_back,

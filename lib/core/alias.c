@@ -416,7 +416,7 @@ int zombie_reap(struct core *core)
 	int err = 0;
 
 	lock_assert_held(&core->lock);
-	if (!regions->keeps && regions->bytes[REGION_ZOMBIE])
+	if (!regions->keeps && region_bytes(regions, REGION_ZOMBIE))
 		err = stream_poll_busy(&core->streams, true);
 	if (!err)
 		err = reap_map(core, regions);

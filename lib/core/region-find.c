@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Lookups in a region map. Nothing here changes the map, but for what is left to who looks for memory. */
 #include "core/region-index.h"
+#include "core/region-settle.h"
 #include "core/region.h"
 #include "util/assume.h"
 
@@ -62,9 +63,9 @@ size_t region_run(const struct region *region, struct region **end)
 	const struct region *first = region;
 	size_t size = 0;
 
-	if (region->prev && region->prev->kind == REGION_FREE)
+	if (region->prev && region_is_free(region->prev))
 		return 0;
-	for (; region && region->kind == REGION_FREE; region = region->next)
+	for (; region && region_is_free(region); region = region->next)
 		size += region->size;
 	*end = size ? (struct region *)region : first->next;
 	return size;

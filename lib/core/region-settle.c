@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What is left to the next who looks for memory: which regions are free, how they merge, and their places by size. */
 #include "core/region-index.h"
+#include "core/region-settle.h"
 #include "core/region.h"
 
 static void merge_loose(struct region_map *map, struct region *region)

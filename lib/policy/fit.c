@@ -101,7 +101,7 @@ static void fit_try_set(struct fit *fit, const struct free_set *set)
 
 static bool is_ready(const struct region *region, const struct stream *stream)
 {
-	return region && region->kind == REGION_FREE && (!region->stream || region->stream == stream);
+	return region && region_is_free(region) && (!region->stream || region->stream == stream);
 }
 
 /*

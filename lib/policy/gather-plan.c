@@ -29,7 +29,7 @@ static size_t row_below(const struct region *hole, int *looks, uint64_t *addr)
 	const struct region *region = hole->prev;
 	size_t size = 0;
 
-	for (; region && region->kind == REGION_FREE; region = region->prev) {
+	for (; region && region_is_free(region); region = region->prev) {
 		if (--*looks < 0)
 			return 0;
 		size += region->size;

@@ -27,7 +27,7 @@ struct row {
 
 static const struct region *free_neighbour(const struct region *neighbour)
 {
-	return neighbour && neighbour->kind == REGION_FREE ? neighbour : NULL;
+	return neighbour && region_is_free(neighbour) ? neighbour : NULL;
 }
 
 /* Adds the neighbour that is waited for the least. Return: false if there is none. */

@@ -297,10 +297,9 @@ static uint64_t search_largest(struct core *core, struct stream *stream, uint64_
 static uint64_t packed_largest(struct core *core, struct stream *stream, uint64_t room)
 {
 	uint64_t more = span_unused(core) + room;
-	uint64_t guess = core->extents.whole_bytes + more, most;
+	uint64_t most = region_bytes(&core->regions, REGION_FREE) + more + CORE_PIECE;
+	uint64_t guess = core->extents.whole_bytes + more;
 
-	region_settle(&core->regions);
-	most = core->regions.bytes[REGION_FREE] + more + CORE_PIECE;
 	/* Whole extents, and pages that can be created, can nearly always be had. */
 	guess -= guess % core->settings.page_size;
 	return search_largest(core, stream, guess, MIN(most, SIZE_MAX / 4), room);

@@ -277,7 +277,8 @@ static uint64_t idle_bytes(struct core *core)
 /* Plans what goes into the block, and how much is created. */
 static void harvest_begin(struct harvest *harvest)
 {
-	uint64_t available = harvest->idle ? idle_bytes(harvest->core) : harvest->core->regions.bytes[REGION_FREE];
+	struct core *core = harvest->core;
+	uint64_t available = harvest->idle ? idle_bytes(core) : region_bytes(&core->regions, REGION_FREE);
 
 	available -= harvest->beside ? harvest->beside->size : 0;
 	harvest->created = available < harvest->size ? harvest->size - available : 0;
@@ -505,7 +506,7 @@ static uint64_t paged_largest(struct core *core, struct stream *stream, uint64_t
 {
 	uint64_t page = core->settings.page_size;
 
-	return (core->regions.bytes[REGION_FREE] + room) / page * page;
+	return (region_bytes(&core->regions, REGION_FREE) + room) / page * page;
 }
 
 const struct policy policy_paged = {

@@ -65,9 +65,7 @@ static uint64_t cached_bytes(struct core *core)
 /* Whether a stream's pending work keeps mappings or slabs from being released. */
 static bool withholds(struct core *core, const struct stream *stream)
 {
-	/* What is loose counts as no stream's zombie yet. */
-	region_settle(&core->regions);
-	return stream->zombies || region_by_age(&core->spans, stream)->length;
+	return region_zombies(&core->regions, stream) || region_by_age(&core->spans, stream)->length;
 }
 
 /* Whether memory or mappings would become available when pending work completes; @bytes of free memory would. */

@@ -26,7 +26,7 @@ static size_t free_behind(const struct region *region, size_t limit)
 {
 	size_t bytes = 0;
 
-	for (region = region->next; region && region->kind == REGION_FREE && bytes < limit; region = region->next)
+	for (region = region->next; region && region_is_free(region) && bytes < limit; region = region->next)
 		bytes += region->size;
 	return bytes;
 }
@@ -95,7 +95,7 @@ static int fill_hole(struct core *core, const struct region *region, const struc
 
 	region_settle(&core->regions);
 	run = free_behind(region, more);
-	for (hole = region->next; hole && hole->kind == REGION_FREE;)
+	for (hole = region->next; hole && region_is_free(hole);)
 		hole = hole->next;
 	*fits = false;
 	if (!hole || hole->kind != REGION_UNMAPPED || run >= more || has_twice(core, region, run))

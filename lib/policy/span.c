@@ -13,7 +13,7 @@
 size_t span_growth(struct core *core)
 {
 	size_t page = core->settings.page_size;
-	uint64_t have = core->spans.bytes[REGION_MALLOC] + core->spans.bytes[REGION_FREE];
+	uint64_t have = core->spans.bytes[REGION_MALLOC] + region_bytes(&core->spans, REGION_FREE);
 	size_t bytes = MAX(have / tuning_span_growth / page, 1) * page;
 
 	/* If the limit leaves less, take a page. */
@@ -55,7 +55,7 @@ static bool is_unused(struct core *core, const struct extent *extent)
 	if (extent->counts || !extent->places)
 		return false;
 	region = region_around(&core->spans, extent->places->addr);
-	return region && region->kind == REGION_FREE && !event_pending(region->event) &&
+	return region && region_is_free(region) && !event_pending(region->event) &&
 	       extent->places->addr + extent->size <= region->addr + region->size;
 }
 

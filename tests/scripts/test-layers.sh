@@ -127,11 +127,11 @@ twice()
 		grep -vx "lock_as_another util/lock\.c util/lock\.h"
 }
 
-# outdated DIR: what reads by its name a list that is updated late, and not through the call that updates it. calls/check.c
-# updates all of them, and looks at each.
+# outdated DIR: what reads by its name a list or a sum that is updated late, or which regions are free, and not through
+# the call that updates it (core/region-settle.h). calls/check.c updates all of them, and looks at each.
 outdated()
 {
-	(cd "$1" && grep -nE '((extents|regions|spans|map|same|set)(\.|->)(whole|ready|sizes|by_size|gaps|mallocs|new_mallocs|late|loose)|(regions|spans)(\.|->)by_age)\>' \
+	(cd "$1" && grep -nE '((extents|regions|spans|map|same|set)(\.|->)(whole|ready|sizes|by_size|gaps|mallocs|new_mallocs|late|loose)|(regions|spans)(\.|->)by_age|(stream|joined)->zombies)\>|bytes\[REGION_(FREE|ZOMBIE)|kind [!=]= REGION_(FREE|LOOSE)|stream_poll_busy\(.*true' \
 		api/*.c calls/*.c shared/*.c policy/*.c pending/*.c 2>/dev/null) |
 		grep -Ev '^calls/check\.c:|^policy/gather-plan\.c:[0-9]+:.*same->whole'
 }
@@ -157,6 +157,8 @@ plant()
 		>"$work/planted/core/below.c"
 	printf 'extern int below(void);\nint above(void);\nint above(void)\n{\n\treturn below();\n}\n' >"$work/planted/calls/above.c"
 	printf 'return core->extents.whole.head;\n' >"$work/planted/calls/early.c"
+	printf 'return region->next->kind == REGION_FREE;\n' >"$work/planted/policy/walk.c"
+	printf 'return stream->zombies;\n' >"$work/planted/policy/zombies.c"
 	printf 'static int below(int of,\n\t\t int other)\n{\n\treturn of + other;\n}\n' >"$work/planted/util/below.c"
 	for file in core/below calls/above; do
 		sed '/#include/d' "$work/planted/$file.c" >"$work/plain.c"
@@ -200,6 +202,8 @@ twice "$work/planted" >"$work/out"
 verdict "a name that two files define is found" "$(says out "below core/below.c util/below.c")"
 outdated "$work/planted" >"$work/out"
 verdict "a list that is read before it is updated is found" "$(says out "calls/early.c")"
+verdict "a neighbour that is read in a map that is not settled is found" "$(says out "policy/walk.c")"
+verdict "as are the zombies of a stream" "$(says out "policy/zombies.c")"
 planned "$work/planted" >"$work/out"
 verdict "a plan that asks the driver is found" "$(says out "stream_ask ./core/ask.c step")"
 echo "1..$count"

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What is left to who looks for memory. Whoever reads what is free or a zombie does so through what is here, or walks
+ * from a region that was found here or by region_around(): all of these settle the map first.
+ */
+#ifndef REGION_SETTLE_H
+#define REGION_SETTLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/region.h"
+
+/**
+ * region_settle() - make each loose region free, merged with its neighbours, or a zombie
+ * @map: the map
+ *
+ * What the only stream frees is loose until somebody looks for memory: a program that repeats itself is given its
+ * addresses before, and what is freed and allocated again meanwhile is neither merged nor split. Nor is it said where
+ * an extent is free that was recalled to another mapping: a loose range is free where its extent is at home, or split,
+ * and a zombie elsewhere. Who does not settle a map finds nothing free that is not.
+ */
+void region_settle(struct region_map *map);
+
+/**
+ * region_is_free() - whether a region is free, for who walks over neighbours
+ * @region: the region, in a map that is settled: --enable-debug checks that
+ */
+static inline bool region_is_free(const struct region *region)
+{
+#ifdef VPMM_DEBUG
+	if (region->chunk->map->loose.head)
+		g_assertion_message_expr(G_LOG_DOMAIN, __FILE__, __LINE__, G_STRFUNC, "the map is settled");
+#endif
+	return region->kind == REGION_FREE;
+}
+
+/**
+ * region_bytes() - how many bytes of a map are of a kind
+ * @map: the map
+ * @kind: the kind
+ */
+static inline uint64_t region_bytes(struct region_map *map, enum region_kind kind)
+{
+	region_settle(map);
+	return map->bytes[kind];
+}
+
+/**
+ * region_zombies() - how many zombies of a map or of others wait for events of a stream
+ * @map: the map
+ * @stream: the stream
+ */
+static inline unsigned int region_zombies(struct region_map *map, const struct stream *stream)
+{
+	region_settle(map);
+	return stream->zombies;
+}
+
+/**
+ * region_gaps() - the sizes of all free regions
+ * @map: the map
+ */
+static inline const struct gaps *region_gaps(struct region_map *map)
+{
+	region_settle(map);
+	return &map->gaps;
+}
+
+/**
+ * region_ages() - all free regions, the longest free first
+ * @map: the map
+ *
+ * Return: of struct region.
+ */
+static inline const GQueue *region_ages(struct region_map *map)
+{
+	region_settle(map);
+	return &map->by_age;
+}
+
+/**
+ * region_by_age() - the free regions of a stream, the longest free first
+ * @map: the map
+ * @stream: the stream
+ *
+ * Return: of struct region.
+ */
+static inline const GQueue *region_by_age(struct region_map *map, const struct stream *stream)
+{
+	static const GQueue none = G_QUEUE_INIT;
+
+	region_settle(map);
+	return stream->free[map->set] ? &stream->free[map->set]->by_age : &none;
+}
+
+/**
+ * region_update() - settle the map, and give each free region its place by size
+ * @map: the map
+ */
+void region_update(struct region_map *map);
+
+/**
+ * region_free_of() - the free memory of a stream, each region in its place by size
+ * @map: the map
+ * @stream: the stream; NULL: what belongs to none
+ *
+ * Return: the set; NULL: the stream has none.
+ */
+static inline const struct free_set *region_free_of(struct region_map *map, const struct stream *stream)
+{
+	region_update(map);
+	return stream ? stream->free[map->set] : &map->unused;
+}
+
+#endif /* REGION_SETTLE_H */
