@@ -12,7 +12,6 @@
 #include "calls/idle.h"
 #include "calls/malloc.h"
 #include "calls/note.h"
-#include "calls/oom-report.h"
 #include "calls/pool.h"
 #include "calls/request.h"
 #include "calls/zero.h"

@@ -8,7 +8,7 @@
 #include "budget/budget.h"
 #include "calls/arena.h"
 #include "calls/budget.h"
-#include "calls/oom-report.h"
+#include "calls/request.h"
 #include "calls/shared.h"
 #include "settings/settings.h"
 #include "util/clock.h"

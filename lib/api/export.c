@@ -7,7 +7,7 @@
 #include "calls/arena.h"
 #include "calls/export.h"
 #include "calls/note.h"
-#include "calls/oom-report.h"
+#include "calls/request.h"
 #include "util/cancel.h"
 #include "util/error.h"
 

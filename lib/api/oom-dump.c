@@ -9,7 +9,7 @@
 
 #include "api/api.h"
 #include "calls/arena.h"
-#include "calls/dump.h"
+#include "calls/check.h"
 #include "calls/request.h"
 #include "calls/tags.h"
 #include "util/cancel.h"

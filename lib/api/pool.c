@@ -8,7 +8,7 @@
 #include "budget/budget.h"
 #include "calls/arena.h"
 #include "calls/free.h"
-#include "calls/lookup.h"
+#include "calls/query.h"
 #include "calls/note.h"
 #include "calls/pool.h"
 #include "calls/shared.h"

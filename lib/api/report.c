@@ -8,7 +8,6 @@
 #include "api/api.h"
 #include "calls/arena.h"
 #include "calls/check.h"
-#include "calls/dump.h"
 #include "calls/plan-file.h"
 #include "calls/query.h"
 #include "calls/stats.h"

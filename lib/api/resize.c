@@ -8,9 +8,8 @@
 #include "calls/arena.h"
 #include "calls/growable.h"
 #include "calls/note.h"
-#include "calls/oom-report.h"
 #include "calls/pool.h"
-#include "calls/realloc.h"
+#include "calls/malloc.h"
 #include "calls/request.h"
 #include "util/error.h"
 

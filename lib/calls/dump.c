@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "calls/arena.h"
-#include "calls/dump.h"
+#include "calls/check.h"
 #include "calls/pool.h"
 #include "calls/stats.h"
 #include "core/account.h"

@@ -8,7 +8,7 @@
 
 #include "calls/export.h"
 #include "calls/free.h"
-#include "calls/lookup.h"
+#include "calls/query.h"
 #include "calls/pool.h"
 #include "calls/request.h"
 #include "core/shareable.h"

@@ -2,7 +2,8 @@
 /* vpmm_lookup(): the allocation that an address is in. */
 #include <errno.h>
 
-#include "calls/lookup.h"
+#include "calls/pool.h"
+#include "calls/query.h"
 #include "core/allocation.h"
 #include "core/cache.h"
 #include "core/small.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Mallocs that no cache serves. */
+/* Mallocs that no cache serves, and reallocs. */
 #ifndef MALLOC_H
 #define MALLOC_H
 
@@ -37,5 +37,16 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t alig
  */
 int malloc_on_stream(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, struct stream *stream,
 		     struct CUstream_st *handle);
+
+/**
+ * pool_realloc() - change the size of an allocation
+ * @pool: the pool, its backend entered
+ * @addr: its address; receives the new one
+ * @size: the new size in bytes, not 0
+ * @handle: the stream
+ *
+ * Return: 0, or as vpmm_realloc(); nothing has changed then.
+ */
+int pool_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle);
 
 #endif /* MALLOC_H */

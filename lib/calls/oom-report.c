@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "budget/budget.h"
-#include "calls/oom-report.h"
+#include "calls/request.h"
 #include "calls/pool.h"
 #include "calls/query.h"
 #include "core/account.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Forecasts: what a request would take, and the largest request that could be served. */
+/* Questions: which allocation an address is in, what a request would take, and which is the largest to be served. */
 #ifndef QUERY_H
 #define QUERY_H
 
@@ -8,6 +8,7 @@
 
 struct CUstream_st;
 struct stream;
+struct vpmm_allocation;
 struct vpmm_forecast;
 struct vpmm_pool;
 
@@ -33,5 +34,15 @@ int query_pool(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, 
  * Return: bytes.
  */
 uint64_t query_largest(struct vpmm_pool *pool, struct stream *stream, uint64_t room);
+
+/**
+ * lookup_pool() - find the allocation of a pool that has an address
+ * @pool: the pool, its lock held
+ * @addr: the address
+ * @allocation: receives it
+ *
+ * Return: 0; -EALREADY: the program has freed it, and the driver's allocator still has it allocated; or -EINVAL.
+ */
+int lookup_pool(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *allocation);
 
 #endif /* QUERY_H */

@@ -15,7 +15,6 @@
 #include "calls/malloc.h"
 #include "calls/note.h"
 #include "calls/pool.h"
-#include "calls/realloc.h"
 #include "calls/submission.h"
 #include "calls/zero.h"
 #include "core/allocation.h"

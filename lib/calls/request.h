@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Requests that no cache serves. */
+/* Requests that no cache serves, and the text of -ENOMEM. */
 #ifndef REQUEST_H
 #define REQUEST_H
 
@@ -11,7 +11,6 @@
 
 struct policy;
 struct request;
-struct vpmm_pool;
 
 /**
  * request_round() - the size of a request that the driver's allocator must not serve
@@ -76,5 +75,25 @@ int request_memory(struct vpmm_pool *pool, const struct policy *policy, struct r
  * @addr: the block; 0: it failed
  */
 void requests_note(struct vpmm_pool *pool, size_t size, const struct CUstream_st *stream, uint64_t addr);
+
+/**
+ * explain_exhausted() - add to the error what the pool has, what others have, and what would help
+ * @pool: the pool, its backend entered
+ * @size: bytes of the request
+ * @handle: the stream
+ * @chosen: the caller chose the size, and can ask for less
+ *
+ * The error's text so far says which of device memory, limit, address space and mappings ran out. It stays.
+ *
+ * Return: -ENOMEM.
+ */
+int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, bool chosen);
+
+/**
+ * is_exhausted_elsewhere() - whether what others have is the reason for the error at hand
+ *
+ * Return: whether device memory or a budget ran out, by the error's text.
+ */
+bool is_exhausted_elsewhere(void);
 
 #endif /* REQUEST_H */

@@ -7,7 +7,6 @@
 #define REGION_SETTLE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "core/region.h"

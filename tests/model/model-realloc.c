@@ -2,7 +2,7 @@
 /* Blocks of the model that change their size, and calls that look for blocks. */
 #include <errno.h>
 
-#include "calls/lookup.h"
+#include "calls/query.h"
 #include "calls/pool.h"
 #include "model/model-inside.h"
 #include "model/model-work.h"

@@ -5,7 +5,7 @@
 
 #include "api/api.h"
 #include "calls/arena.h"
-#include "calls/lookup.h"
+#include "calls/query.h"
 #include "calls/pool.h"
 #include "support/setting.h"
 #include "sweep/sweep-inside.h"
