@@ -64,14 +64,13 @@ static uint8_t record_flags(unsigned int flags)
 	       (flags & VPMM_SHAREABLE && tag_current() ? RECORD_STAY : 0);
 }
 
-/* One try on the slow path, if the cache returned no error but -EBUSY. Logs no failure, as the call may try again. */
+/* Tries the slow path once. Logs no failure, as the call may try again. -EBUSY of the cache can mean a capture. */
 static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, const struct malloc_call *it)
 {
 	size_t size = it->size;
 	int err;
 
 	api_lock(pool);
-	/* -EBUSY can mean a capture, which the slow path handles. */
 	err = it->hit == -EBUSY ? 0 : it->hit;
 	if (!err && size)
 		err = arena_judge(pool);
@@ -180,7 +179,7 @@ static int ask_cache(struct core *core, uint64_t *addr, struct malloc_call *it)
 	       cache_malloc(core, addr, it->size, it->stream, &it->id);
 }
 
-/* For observed_allocate(): as allocate_inside(), for a pool that is not plain. */
+/* For observed_allocate(): as allocate_inside(), for a pool that may have a tag, a sample, a recorder or no cache. */
 static int allocate_observed(void *data, struct vpmm_pool *pool, uint64_t *addr)
 {
 	struct malloc_call *it = data;
@@ -204,8 +203,8 @@ static int allocate_observed(void *data, struct vpmm_pool *pool, uint64_t *addr)
 }
 
 /*
- * The rest of a call that no cache served without the backend: enters it, asks the cache if nobody has yet, and takes
- * the slow path. A plain pool has no tag and no sample to look for, so its calls pay for neither.
+ * Enters the backend and asks the cache, unless it was asked outside and did not fail: the stream's id can be had
+ * inside where it cannot be outside. Then takes the slow path. A plain pool has no tag and no sample to look for.
  */
 static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, struct malloc_call *it) __attribute__((noinline));
 static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, struct malloc_call *it)

@@ -216,7 +216,7 @@ static size_t come_home(struct core *core, struct place **place, uint64_t end)
 	return size;
 }
 
-/* Leaves it open whether the old home of extents is free: that is where they have their home when somebody asks. */
+/* Makes the old home of extents loose: whether it is free depends on where they have their home when it is settled. */
 static void loosen(struct core *core, uint64_t addr, size_t size)
 {
 	struct region_map *map = &core->regions;

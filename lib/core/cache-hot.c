@@ -80,8 +80,8 @@ static void note_hit(struct cache *cache, struct core *core)
 }
 
 /*
- * Whether a new phase is the policy's. It is not if the cache has all that was allocated in the phase before: a loop
- * that allocates and frees the same blocks is served from the cache.
+ * Tells whether the first malloc of a phase goes to the policy, which flushes the cache then (begin_phase()). It does
+ * not if the cache has all blocks of the phase before: a loop that allocates and frees the same blocks needs no policy.
  */
 static bool leave_to_policy(struct cache *cache, const struct core *core)
 {

@@ -67,7 +67,7 @@ static void note_range(struct core *core, const struct plan *plan)
 	exchange_note(core, plan->addr, size, plan->way == PLAN_RECALL);
 }
 
-/* The first of all commits that a program makes which repeats itself: the memory comes to its address as the block. */
+/* Commits a recall, as a steady program does most: the memory becomes the block without being free there first. */
 static int commit_recall(struct core *core, struct plan *plan, uint64_t *addr)
 {
 	const struct request *request = plan->request;
