@@ -39,6 +39,8 @@ void stats_count(struct vpmm_pool *pool, struct vpmm_stats *stats, uint64_t smal
 	struct cache_sums cached;
 
 	lock_assert_held(&pool->core.lock);
+	/* The number of regions is read below, too, and C leaves the order of initializers open. */
+	region_settle(regions);
 	cache_sum(&pool->core, &cached);
 	account_read(&pool->core.account, &live, &peak);
 	*stats = (struct vpmm_stats){
