@@ -7,9 +7,9 @@
 #include "api/observe.h"
 #include "calls/arena.h"
 #include "calls/growable.h"
+#include "calls/malloc.h"
 #include "calls/note.h"
 #include "calls/pool.h"
-#include "calls/malloc.h"
 #include "calls/request.h"
 #include "util/error.h"
 

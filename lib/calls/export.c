@@ -8,8 +8,8 @@
 
 #include "calls/export.h"
 #include "calls/free.h"
-#include "calls/query.h"
 #include "calls/pool.h"
+#include "calls/query.h"
 #include "calls/request.h"
 #include "core/shareable.h"
 #include "core/small.h"

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "budget/budget.h"
-#include "calls/request.h"
 #include "calls/pool.h"
 #include "calls/query.h"
+#include "calls/request.h"
 #include "core/account.h"
 #include "core/cache.h"
 #include "trace/sampler.h"

@@ -22,7 +22,7 @@ bool alias_order(struct core *core, const struct extent *extent, size_t from, si
 		struct region *region = region_listed_at(&core->regions, place->addr + from);
 		uint64_t end = place->addr + to;
 
-		/* What is loose is the only stream's, which is ordered after it. */
+		/* Loose memory belongs to the only stream, which is ordered after it. */
 		for (; region && region->addr < end; region = region->next) {
 			if (region->kind == REGION_MALLOC)
 				return false;
@@ -40,7 +40,7 @@ void alias_order_sole(struct core *core, struct order *order)
 		order_add_event(order, stream_latest(order->stream));
 }
 
-/* What is free of an extent is free at its home. If it is split, only what is free anywhere can be loose. */
+/* Memory of an extent is free at its home alone. If the extent is split, all that is loose of it is free. */
 static bool loose_is_free(const struct place *place)
 {
 	return place->extent->split || place->extent->home == place;
@@ -162,7 +162,7 @@ static void vacate(struct core *core, uint64_t addr, size_t size)
 	}
 }
 
-/* What is loose of an extent that is about to be split is free from now on, so nothing else of it may be. */
+/* Loose memory of an extent becomes free memory with a split, so other mappings of the extent must have none. */
 static void settle_extent(struct core *core, const struct extent *extent)
 {
 	for (const struct place *place = extent->places; place; place = place->next) {
@@ -382,7 +382,7 @@ int alias_trim(struct core *core)
 	int err;
 
 	lock_assert_held(&core->lock);
-	/* What is loose counts as no stream's zombie yet. */
+	/* Loose memory does not count as a stream's zombie yet. */
 	region_settle(&core->regions);
 	err = stream_poll_busy(&core->streams, true);
 	return err ? err : trim_places(core, 0, core->extents.places, UINT64_MAX);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What is left to the next who looks for memory: which regions are free, how they merge, and their places by size. */
+/* Work that waits until a search for memory: making loose regions free or zombies, merging them, sorting by size. */
 #include "core/region-index.h"
 #include "core/region-settle.h"
 #include "core/region.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is left to who looks for memory. Whoever reads what is free or a zombie does so through what is here, or walks
- * from a region that was found here or by region_around(): all of these settle the map first.
+ * Work that waits until a search for memory. Code that reads free regions or zombies calls the functions here, or walks
+ * from a region that they or region_around() returned: all of these settle the map first.
  */
 #ifndef REGION_SETTLE_H
 #define REGION_SETTLE_H
@@ -15,10 +15,10 @@
  * region_settle() - make each loose region free, merged with its neighbours, or a zombie
  * @map: the map
  *
- * What the only stream frees is loose until somebody looks for memory: a program that repeats itself is given its
- * addresses before, and what is freed and allocated again meanwhile is neither merged nor split. Nor is it said where
- * an extent is free that was recalled to another mapping: a loose range is free where its extent is at home, or split,
- * and a zombie elsewhere. Who does not settle a map finds nothing free that is not.
+ * Frees of the only stream leave regions loose until a search for memory. A program that repeats itself gets its
+ * addresses without a search, so regions that are freed and allocated again are neither merged nor split. A recall
+ * leaves the extent's old mapping loose, too. A loose range is free if its extent has its home there or is split, and a
+ * zombie otherwise. Code that does not settle a map cannot take a zombie for free memory.
  */
 void region_settle(struct region_map *map);
 

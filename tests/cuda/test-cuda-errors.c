@@ -209,7 +209,7 @@ static void test_out_of_mappings(void)
 	g_unsetenv("VPMM_HOST_MAPPINGS");
 }
 
-/* What a device cannot do is said when it is asked for, and changes nothing. A pool names the option. */
+/* A request for what a device cannot do fails and changes nothing. A pool names the option. */
 static void test_cannot_export(void)
 {
 	static const struct {
