@@ -124,14 +124,18 @@ static int wait_for_frees(struct pending *pending, bool device)
 	return err;
 }
 
-static int reclaim_pending(struct pending *pending, const struct request *request)
+/*
+ * Waits for all frees; with @gone also, for a moment, for what the backend is about to tell of graphs. That comes in a
+ * round of its own, as a request that frees can serve is not to wait for graphs that may be launched again.
+ */
+static int reclaim_pending(struct pending *pending, const struct request *request, bool gone)
 {
 	struct core *core = pending->core;
 	uint64_t cached = cached_bytes(core), deferred = hold_pending(pending), small = trim_small_pending(core);
 	uint64_t graphs = watch_held(pending);
 	int err;
 
-	if (!is_pending(pending, request, cached + small + graphs))
+	if (gone ? !graphs : !is_pending(pending, request, cached + small + graphs))
 		return -ENOMEM;
 	err = judge_request(core, request, cached + deferred + graphs, small);
 	if (err)
@@ -141,7 +145,7 @@ static int reclaim_pending(struct pending *pending, const struct request *reques
 	err = wait_for_frees(pending, cached || small || graphs);
 	if (err)
 		return err;
-	if (graphs)
+	if (gone)
 		watch_await(pending);
 	hold_synced(pending, request->handle, request->stream->captured);
 	return reclaim_unused(core);
@@ -174,5 +178,5 @@ int reclaim(struct pending *pending, const struct request *request, int round)
 	watch_collect(pending);
 	if (!round)
 		return reclaim_unused(pending->core);
-	return round == 1 ? reclaim_pending(pending, request) : reclaim_whole(pending->core, request);
+	return round < 3 ? reclaim_pending(pending, request, round == 2) : reclaim_whole(pending->core, request);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What is done before a request fails for lack of memory, mappings or addresses: first all that costs no wait and that
- * no request can use, then a wait for all pending work if that can help, and last free extents are given back. The
- * request is tried again after each.
+ * no request can use, then a wait for all pending work and one for graphs that are gone, if these can help, and last
+ * free extents are given back. The request is tried again after each.
  */
 #ifndef RECLAIM_H
 #define RECLAIM_H
@@ -23,7 +23,7 @@ struct request;
 int reclaim_unused(struct core *core);
 
 /* How often a request is tried again. */
-#define RECLAIM_ROUNDS 3
+#define RECLAIM_ROUNDS 4
 
 /**
  * reclaim() - reclaim before a request is tried again
@@ -32,8 +32,9 @@ int reclaim_unused(struct core *core);
  * @round: from 0, below RECLAIM_ROUNDS
  *
  * The first round does not wait. The next one waits until all earlier frees are complete, if what is pending could
- * suffice. The last one releases free extents, no more than the request is large, if memory for all of it can be
- * created: then mappings or addresses are missing, which free extents may have.
+ * suffice; the third, for a moment, until the backend tells of graphs that are gone. The last one releases free
+ * extents, no more than the request is large, if memory for all of it can be created: then mappings or addresses are
+ * missing, which free extents may have.
  *
  * Return: 0; -ENOMEM, with the error's text unchanged, if the round has nothing to give or too little, which says
  * nothing of the next; or an error of the backend.

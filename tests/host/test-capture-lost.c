@@ -422,6 +422,36 @@ static void test_waited_for(void)
 	fixture_close(&f);
 }
 
+static unsigned int sleeps;
+
+/* In place of GLib's, for the library too: the waits for what the backend is about to tell are counted. */
+void g_usleep(gulong us)
+{
+	(void)us;
+	sleeps++;
+}
+
+/* A request that pending frees can serve does not wait for a graph that can still be launched; any other does. */
+static void test_not_waited_for(void)
+{
+	struct vpmm_host_graph *graph;
+	struct fixture f;
+	void *ptr, *none = NULL;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 4 * PAGE, .export_as = VPMM_EXPORT_FD });
+	graph = capture_scratch_here(&f, 2 * PAGE);
+	fixture_free_at_work(&f, fixture_malloc(&f, 2, f.streams[1]), f.streams[1]);
+	sleeps = 0;
+	assert_ok(vpmm_malloc_flags(f.pool, &ptr, 2 * PAGE, f.streams[0], VPMM_SHAREABLE));
+	g_assert_cmpuint(sleeps, ==, 0);
+	assert_error(vpmm_malloc(f.pool, &none, PAGE, f.streams[0]), ENOMEM, "limit");
+	g_assert_cmpuint(sleeps, >, 0);
+	fixture_free(&f, ptr, f.streams[0]);
+	destroy(graph);
+	assert_all_back(&f);
+	fixture_close(&f);
+}
+
 #define ROUNDS 200
 
 static void *capture_and_destroy(void *data)
@@ -481,6 +511,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/capture-lost/two-pools", test_two_pools);
 	g_test_add_func("/capture-lost/outlives-pool", test_outlives_pool);
 	g_test_add_func("/capture-lost/waited-for", test_waited_for);
+	g_test_add_func("/capture-lost/not-waited-for", test_not_waited_for);
 	g_test_add_func("/capture-lost/threads", test_threads);
 	return g_test_run();
 }
