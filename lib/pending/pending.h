@@ -32,6 +32,7 @@ struct watches;
  * @graphs: id of a capture to struct graph
  * @groups: id of a group of captures to struct group, see group.h
  * @watches: the graphs that are gone, see watch.h
+ * @awaited: when a wait for such graphs was last in vain, by clock_ns()
  *
  * Streams:
  *
@@ -46,6 +47,7 @@ struct pending {
 	GHashTable *graphs;
 	GHashTable *groups;
 	struct watches *watches;
+	uint64_t awaited;
 	guint idle_looked;
 };
 
