@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The queues of streams: work, markers between pieces of work, and how both are passed. */
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <glib.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "host/clock.h"
 #include "host/life.h"
@@ -170,6 +173,20 @@ static void note_head(struct CUstream_st *stream)
 	delete_unused(stream);
 }
 
+/* Whole pages of the kernel's are dropped, so that what is clear takes no memory. The rest is written. */
+static void clear(char *start, size_t size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *end = start + size, *first = start + -(uintptr_t)start % page, *last = end - (uintptr_t)end % page;
+
+	if (first >= last || madvise(first, (size_t)(last - first), MADV_REMOVE)) {
+		memset(start, 0, size);
+		return;
+	}
+	memset(start, 0, (size_t)(first - start));
+	memset(last, 0, (size_t)(end - last));
+}
+
 REQUIRES(host_streams_lock)
 static struct CUstream_st *pass_markers(struct CUstream_st *stream, struct CUstream_st *todo)
 {
@@ -177,7 +194,7 @@ static struct CUstream_st *pass_markers(struct CUstream_st *stream, struct CUstr
 
 	while ((item = stream->head) && !is_work(item)) {
 		if (item->kind == ITEM_CLEAR) {
-			memset(item->task.data, 0, item->task.size);
+			clear(item->task.data, item->task.size);
 		} else if (item->kind == ITEM_COPY) {
 			memcpy(item->task.data, item->task.from, item->task.size);
 		} else if (item->kind == ITEM_RECORD) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Devices and memory of the host backend: its variables, its limits, and what is left when it is closed. */
+#define _GNU_SOURCE 1
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "host/host-bench.h"
 #include "host/ranges.h"
@@ -305,6 +308,43 @@ static void test_memory_is_sparse(void)
 	close_left(be);
 }
 
+static bool takes_memory(uint64_t va, size_t size)
+{
+	size_t pages = size / (size_t)sysconf(_SC_PAGESIZE);
+	unsigned char *resident = g_malloc(pages);
+	bool some;
+
+	g_assert_cmpint(mincore((void *)(uintptr_t)va, size, resident), ==, 0);
+	some = memchr(resident, 1, pages);
+	g_free(resident);
+	return some;
+}
+
+static void test_cleared_is_sparse(void)
+{
+	struct backend *be;
+	uint64_t va, handle;
+
+	set("64M", "1", "7");
+	be = open_entered(0);
+	va = reserve(be, 64 * MIB);
+	handle = create(be, 64 * MIB);
+	assert_ok(ops->map(be, va, 64 * MIB, handle));
+	assert_ok(ops->access(be, va, 64 * MIB));
+	memset((void *)(uintptr_t)(va + PAGE), 0xff, PAGE);
+	g_assert_true(takes_memory(va, 64 * MIB));
+
+	assert_ok(ops->clear(be, va, 64 * MIB, NULL));
+	assert_ok(ops->sync(be));
+
+	g_assert_false(takes_memory(va, 64 * MIB));
+	g_assert_cmpint(*(char *)(uintptr_t)(va + PAGE), ==, 0);
+	assert_ok(ops->unmap(be, va, 64 * MIB, NULL));
+	assert_ok(ops->release(be, handle));
+	assert_ok(ops->unreserve(be, va, 64 * MIB));
+	close_left(be);
+}
+
 static void test_pieces_are_used_again(void)
 {
 	uint64_t handle[8], big;
@@ -477,6 +517,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/host-memory/out-of-memory-says-why", test_out_of_memory_says_why);
 	g_test_add_func("/host-memory/memory-is-given-back", test_memory_is_given_back);
 	g_test_add_func("/host-memory/memory-is-sparse", test_memory_is_sparse);
+	g_test_add_func("/host-memory/cleared-is-sparse", test_cleared_is_sparse);
 	g_test_add_func("/host-memory/pieces-are-used-again", test_pieces_are_used_again);
 	g_test_add_func("/host-memory/ranges-at-random", test_ranges_at_random);
 	g_test_add_func("/host-memory/kernel-limit", test_kernel_limit);
