@@ -162,13 +162,24 @@ struct sweep {
 	uint64_t least;			/* so many calls at least */
 };
 
+/* Every call fails, or one of so many as VPMM_TEST_SWEEP says. */
+static unsigned int each_call(void)
+{
+	return (unsigned int)MAX(g_ascii_strtoull(g_getenv("VPMM_TEST_SWEEP") ?: "", NULL, 10), 1);
+}
+
+static uint64_t first_call(void)
+{
+	return (uint64_t)g_test_rand_int_range(0, (int)each_call());
+}
+
 static void test_sweep(gconstpointer data)
 {
 	const struct sweep *sweep = data;
-	uint64_t calls = 1, skip;
+	uint64_t calls = UINT64_MAX, skip;
 	struct fixture f;
 
-	for (skip = 0; skip < calls; skip++) {
+	for (skip = first_call(); skip < calls; skip += each_call()) {
 		struct backend *be;
 
 		fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 4 * PAGE });
@@ -378,11 +389,11 @@ static void persist(struct fixture *f, void *at, enum vpmm_location to)
 static void fail_in_a_row(unsigned int count, enum vpmm_advice advice)
 {
 	static const unsigned char values[PAGES] = { 3, 4 };
-	uint64_t calls = 1, skip;
+	uint64_t calls = UINT64_MAX, skip;
 	struct fixture f;
 	void *at;
 
-	for (skip = 0; skip < calls; skip++) {
+	for (skip = first_call(); skip < calls; skip += each_call()) {
 		struct backend *be;
 
 		fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
