@@ -12,11 +12,12 @@
 #include "util/error.h"
 
 /*
- * A driver tells on a thread of its own, most often 0.3 ms after a graph's last launch. All waits take 25 ms, and less
- * soon after some in vain: a program that meets its limit again and again while it keeps graphs loses a tenth of its
- * time at most.
+ * A driver tells on a thread of its own, most often 0.3 ms after a graph's last launch. The waits double, and all of
+ * them take 25 ms. After a wait in vain they take a tenth of the time since, at least 1.5 ms: a program may meet its
+ * limit again and again while it keeps graphs, or destroy one and try again at once.
  */
 #define AWAIT_US 100
+#define AWAIT_LEAST_US (8 * AWAIT_US)
 #define AWAIT_MOST_US (128 * AWAIT_US)
 #define AWAIT_SHARE 20
 
@@ -170,7 +171,8 @@ void watch_collect(struct pending *pending)
 
 void watch_await(struct pending *pending)
 {
-	uint64_t most = MIN(AWAIT_MOST_US, (clock_ns() - pending->awaited) / 1000 / AWAIT_SHARE);
+	uint64_t since = (clock_ns() - pending->awaited) / 1000;
+	uint64_t most = CLAMP(since / AWAIT_SHARE, AWAIT_LEAST_US, AWAIT_MOST_US);
 	uint64_t held = watch_held(pending);
 
 	watch_collect(pending);

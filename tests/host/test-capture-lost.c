@@ -452,6 +452,7 @@ static void test_not_waited_for(void)
 	first = sleeps;
 	g_assert_cmpuint(first, >, 0);
 	assert_error(vpmm_malloc(f.pool, &none, PAGE, f.streams[0]), ENOMEM, "limit");
+	g_assert_cmpuint(sleeps, >, first);
 	g_assert_cmpuint(sleeps, <, 2 * first);
 	fixture_free(&f, ptr, f.streams[0]);
 	destroy(graph);
