@@ -178,7 +178,7 @@ static int open_budget_file(int folder, const char *path, const char *name, stru
 static int map_budget_file(int folder, const char *path, const char *name, const struct stat *same,
 			   struct budget_file **file)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	void *at;
 	int fd, err = 0;
 
@@ -210,7 +210,7 @@ int budget_open(const char *path, int *fd, struct budget_file **file)
 {
 	char *name = g_path_get_basename(path);
 	int folder, got, err;
-	struct stat st;
+	struct stat st = { 0 };
 
 	folder = open_budget_folder(path);
 	if (folder < 0) {
