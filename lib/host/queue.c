@@ -179,12 +179,11 @@ static void clear(char *start, size_t size)
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	char *end = start + size, *first = start + -(uintptr_t)start % page, *last = end - (uintptr_t)end % page;
 
-	if (first >= last || madvise(first, (size_t)(last - first), MADV_REMOVE)) {
-		memset(start, 0, size);
-		return;
+	if (first < last && !madvise(first, (size_t)(last - first), MADV_REMOVE)) {
+		memset(start, 0, (size_t)(first - start));
+		start = last;
 	}
-	memset(start, 0, (size_t)(first - start));
-	memset(last, 0, (size_t)(end - last));
+	memset(start, 0, (size_t)(end - start));
 }
 
 REQUIRES(host_streams_lock)
