@@ -125,8 +125,8 @@ static int wait_for_frees(struct pending *pending, bool device)
 }
 
 /*
- * Waits for all frees; with @gone also, for a moment, for what the backend is about to tell of graphs. That comes in a
- * round of its own, as a request that frees can serve is not to wait for graphs that may be launched again.
+ * Waits for all frees and, with @gone, up to 25 ms for the backend to report graphs that are gone. Most graphs are not:
+ * a request that frees can serve must not wait for them, so this is a round of its own.
  */
 static int reclaim_pending(struct pending *pending, const struct request *request, bool gone)
 {
@@ -135,7 +135,7 @@ static int reclaim_pending(struct pending *pending, const struct request *reques
 	uint64_t graphs = watch_held(pending);
 	int err;
 
-	if (gone ? !graphs : !is_pending(pending, request, cached + small + graphs))
+	if (!is_pending(pending, request, cached + small + graphs))
 		return -ENOMEM;
 	err = judge_request(core, request, cached + deferred + graphs, small);
 	if (err)
@@ -178,5 +178,7 @@ int reclaim(struct pending *pending, const struct request *request, int round)
 	watch_collect(pending);
 	if (!round)
 		return reclaim_unused(pending->core);
-	return round < 3 ? reclaim_pending(pending, request, round == 2) : reclaim_whole(pending->core, request);
+	if (round == 3)
+		return reclaim_whole(pending->core, request);
+	return round == 2 && !watch_held(pending) ? -ENOMEM : reclaim_pending(pending, request, round == 2);
 }
