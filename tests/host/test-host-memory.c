@@ -257,6 +257,24 @@ static void test_out_of_memory_says_why(void)
 	close_left(be);
 }
 
+/* Addresses with memory of their own. */
+static uint64_t map_new(struct backend *be, size_t size, uint64_t *handle)
+{
+	uint64_t va = reserve(be, size);
+
+	*handle = create(be, size);
+	assert_ok(ops->map(be, va, size, *handle));
+	assert_ok(ops->access(be, va, size));
+	return va;
+}
+
+static void unmap_all(struct backend *be, uint64_t va, size_t size, uint64_t handle)
+{
+	assert_ok(ops->unmap(be, va, size, NULL));
+	assert_ok(ops->release(be, handle));
+	assert_ok(ops->unreserve(be, va, size));
+}
+
 static void test_memory_is_given_back(void)
 {
 	struct backend *be;
@@ -264,10 +282,7 @@ static void test_memory_is_given_back(void)
 
 	set("4M", "1", "7");
 	be = open_entered(0);
-	va = reserve(be, 2 * PAGE);
-	handle = create(be, 2 * PAGE);
-	assert_ok(ops->map(be, va, 2 * PAGE, handle));
-	assert_ok(ops->access(be, va, 2 * PAGE));
+	va = map_new(be, 2 * PAGE, &handle);
 	memset((void *)(uintptr_t)va, 0xff, 2 * PAGE);
 	assert_ok(ops->release(be, handle));
 	assert_ok(ops->unmap(be, va, 2 * PAGE, NULL));
@@ -289,18 +304,13 @@ static void test_memory_is_sparse(void)
 
 	set("60G", "1", "7");
 	be = open_entered(0);
-	va = reserve(be, 43 * GIB);
-	handle = create(be, 43 * GIB);
-	assert_ok(ops->map(be, va, 43 * GIB, handle));
-	assert_ok(ops->access(be, va, 43 * GIB));
+	va = map_new(be, 43 * GIB, &handle);
 	for (at = va; at < va + 43 * GIB; at += 64 * MIB)
 		*(uint64_t *)(uintptr_t)at = at;
 	for (at = va; at < va + 43 * GIB; at += 64 * MIB)
 		g_assert_cmpuint(*(uint64_t *)(uintptr_t)at, ==, at);
 
-	assert_ok(ops->unmap(be, va, 43 * GIB, NULL));
-	assert_ok(ops->release(be, handle));
-	assert_ok(ops->unreserve(be, va, 43 * GIB));
+	unmap_all(be, va, 43 * GIB, handle);
 	at = small(be, 16 * GIB, NULL);
 	*(uint64_t *)(uintptr_t)(at + 16 * GIB - 8) = 1;
 	g_assert_cmpuint(held(be), ==, 16 * GIB);
@@ -327,10 +337,7 @@ static void test_cleared_is_sparse(void)
 
 	set("64M", "1", "7");
 	be = open_entered(0);
-	va = reserve(be, 64 * MIB);
-	handle = create(be, 64 * MIB);
-	assert_ok(ops->map(be, va, 64 * MIB, handle));
-	assert_ok(ops->access(be, va, 64 * MIB));
+	va = map_new(be, 64 * MIB, &handle);
 	memset((void *)(uintptr_t)(va + PAGE), 0xff, PAGE);
 	g_assert_true(takes_memory(va, 64 * MIB));
 
@@ -339,9 +346,7 @@ static void test_cleared_is_sparse(void)
 
 	g_assert_false(takes_memory(va, 64 * MIB));
 	g_assert_cmpint(*(char *)(uintptr_t)(va + PAGE), ==, 0);
-	assert_ok(ops->unmap(be, va, 64 * MIB, NULL));
-	assert_ok(ops->release(be, handle));
-	assert_ok(ops->unreserve(be, va, 64 * MIB));
+	unmap_all(be, va, 64 * MIB, handle);
 	close_left(be);
 }
 

@@ -162,15 +162,9 @@ struct sweep {
 	uint64_t least;			/* so many calls at least */
 };
 
-/* Every call fails, or one of so many as VPMM_TEST_SWEEP says. */
-static unsigned int each_call(void)
-{
-	return (unsigned int)MAX(g_ascii_strtoull(g_getenv("VPMM_TEST_SWEEP") ?: "", NULL, 10), 1);
-}
-
 static uint64_t first_call(void)
 {
-	return (uint64_t)g_test_rand_int_range(0, (int)each_call());
+	return (uint64_t)g_test_rand_int_range(0, (int)setting_sweep(1));
 }
 
 static void test_sweep(gconstpointer data)
@@ -179,7 +173,7 @@ static void test_sweep(gconstpointer data)
 	uint64_t calls = UINT64_MAX, skip;
 	struct fixture f;
 
-	for (skip = first_call(); skip < calls; skip += each_call()) {
+	for (skip = first_call(); skip < calls; skip += setting_sweep(1)) {
 		struct backend *be;
 
 		fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 4 * PAGE });
@@ -201,7 +195,10 @@ static void test_sweep(gconstpointer data)
 
 #define PAIRS 4
 
-/* A pool of four pages at most, one of which empty pages read, in which a stream uses a range: its first page is on the device, the second is not. */
+/*
+ * A pool of four pages at most, one of which empty pages read. A stream uses a range of which the first page is on the
+ * device, and the second is not.
+ */
 struct scene {
 	struct fixture f;
 	unsigned char *at;
@@ -393,7 +390,7 @@ static void fail_in_a_row(unsigned int count, enum vpmm_advice advice)
 	struct fixture f;
 	void *at;
 
-	for (skip = first_call(); skip < calls; skip += each_call()) {
+	for (skip = first_call(); skip < calls; skip += setting_sweep(1)) {
 		struct backend *be;
 
 		fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });

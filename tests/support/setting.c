@@ -18,6 +18,11 @@ guint setting_at_most(const char *name, guint usual)
 	return MIN(setting(name, usual), usual);
 }
 
+guint setting_sweep(guint otherwise)
+{
+	return g_strcmp0(g_getenv("VPMM_TEST_SWEEP"), "full") ? setting("VPMM_TEST_SWEEP", otherwise) : 1;
+}
+
 void setting_run_seeds(guint usual, void (*run)(guint seed))
 {
 	guint first = setting("VPMM_TEST_SEED", 1), seeds = setting("VPMM_TEST_SEEDS", usual);

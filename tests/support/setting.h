@@ -14,6 +14,9 @@ guint setting(const char *name, guint otherwise);
 /* The first number, and no more than a test needs without any setting. */
 guint setting_at_most(const char *name, guint usual);
 
+/* VPMM_TEST_SWEEP: a sweep makes one of so many runs, all of them with "full"; or @otherwise where it is not set. */
+guint setting_sweep(guint otherwise);
+
 /* Calls @run with each seed. */
 void setting_run_seeds(guint usual, void (*run)(guint seed));
 

@@ -460,10 +460,7 @@ static struct {
 
 static bool is_left_out(const struct sweep_device *on)
 {
-	const char *text = g_getenv("VPMM_TEST_SWEEP");
-	guint64 each = text ? g_ascii_strtoull(text, NULL, 10) : on->each;
-
-	return each > 1 && (totals.runs + totals.left_out) % each;
+	return (totals.runs + totals.left_out) % setting_sweep(MAX(on->each, 1));
 }
 
 void sweep_run(struct plan *p, struct trial *t)
