@@ -173,7 +173,7 @@ static void note_head(struct CUstream_st *stream)
 	delete_unused(stream);
 }
 
-/* Whole pages of the kernel's are dropped, so that what is clear takes no memory. The rest is written. */
+/* Drops whole pages of the kernel's, so that cleared memory is not resident, and writes the rest. */
 static void clear(char *start, size_t size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);

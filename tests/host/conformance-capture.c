@@ -4,7 +4,7 @@
 
 #include "host/conformance-bench.h"
 
-/* Some of the kernel's pages. */
+/* Several of the kernel's pages. */
 #define BYTES 16384
 
 static void fill(struct bench *b, uint64_t va, unsigned char value)
@@ -38,7 +38,9 @@ static void check_clear(struct bench *b)
 	static const struct {
 		size_t from;
 		size_t to;
-	} parts[] = { { 0, BYTES }, { 0, 1 }, { 7, 8 }, { 3, 1001 }, { 512, 1024 }, { 100, BYTES - 7 }, { BYTES - 1, BYTES } };
+	} parts[] = {
+		{ 0, BYTES }, { 0, 1 }, { 7, 8 }, { 3, 1001 }, { 512, 1024 }, { 100, BYTES - 7 }, { BYTES - 1, BYTES }
+	};
 	struct CUstream_st *const streams[] = { NULL, STREAM_PER_THREAD, stream_new(b) };
 	uint64_t va = reserve(b, 2), handle = create(b, 1), second = create(b, 1);
 	uint64_t at = va + b->page - BYTES / 2;

@@ -424,7 +424,7 @@ static void test_waited_for(void)
 
 static unsigned int sleeps;
 
-/* In place of GLib's, for the library too: the waits for what the backend is about to tell are counted. */
+/* Replaces GLib's in the library too, and counts: the pool sleeps while it waits for a report of the backend. */
 void g_usleep(gulong us)
 {
 	(void)us;
@@ -432,8 +432,8 @@ void g_usleep(gulong us)
 }
 
 /*
- * A request that pending frees can serve does not wait for a graph that can still be launched. Any other does, and the
- * next one less.
+ * A request that pending frees can serve does not wait for a graph that can still be launched. A request that would
+ * fail does wait, and the next one waits less.
  */
 static void test_not_waited_for(void)
 {
