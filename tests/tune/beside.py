@@ -128,7 +128,7 @@ class Torch:
             environment.pop(name, None)
             if allocator == "expandable":
                 environment[name] = "expandable_segments:True"
-        self.server = subprocess.Popen([sys.executable, __file__, "--serve", allocator, "--library", library],
+        self.server = subprocess.Popen([sys.executable, __file__, "--serve", allocator, "--plugin", library],
                                        env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def replay(self, path):
@@ -258,7 +258,7 @@ def parse():
     parser.add_argument("--log", default=os.devnull, help="a file for a line of JSON of each pass")
     parser.add_argument("--serve", choices=ALLOCATORS[2:], help=argparse.SUPPRESS)
     parser.add_argument("--build", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--library", help=argparse.SUPPRESS)
+    parser.add_argument("--plugin", help=argparse.SUPPRESS)
     parser.add_argument("traces", nargs="*", metavar="TRACE")
     options = parser.parse_args()
     options.allocators = options.allocators.split(",")
@@ -275,15 +275,15 @@ def parse():
 def main():
     options = parse()
     if options.build:
-        return build(options.library)
+        return build(options.plugin)
     if options.serve:
-        return serve_torch(options.library, options.serve)
+        return serve_torch(options.plugin, options.serve)
     table, built = {}, True
     with tempfile.TemporaryDirectory() as folder, open(options.log, "a") as log:
         library = os.path.join(folder, "beside-torch.so")
         if set(options.allocators) & set(ALLOCATORS[2:]):
             # In a process of its own: what replays inherits nothing from it.
-            built = not subprocess.run([sys.executable, __file__, "--build", "--library", library]).returncode
+            built = not subprocess.run([sys.executable, __file__, "--build", "--plugin", library]).returncode
         if not built:
             print("beside.py: PyTorch is left out, as beside-torch.cpp could not be built", flush=True)
             options.allocators = [name for name in options.allocators if name in ALLOCATORS[:2]]
