@@ -215,9 +215,9 @@ static bool is_default(const struct vpmm_pool *pool)
 	return false;
 }
 
+REQUIRES(api_defaults.lock)
 static void forget_default(const struct vpmm_pool *pool)
 {
-	lock_acquire(&api_defaults.lock);
 	for (unsigned int i = 0; i < API_DEFAULT_POOLS; i++) {
 		if (api_defaults.pools[i] == pool)
 			g_atomic_pointer_set(&api_defaults.pools[i], NULL);
@@ -226,13 +226,27 @@ static void forget_default(const struct vpmm_pool *pool)
 		if (api_defaults.here[i]->pool == pool)
 			g_atomic_pointer_set(&api_defaults.here[i], &nowhere);
 	}
-	lock_release(&api_defaults.lock);
 }
 
-/* Whether this thread is the one that ends the pool. A default pool is claimed before it is none any more. */
 static bool claim_end(struct vpmm_pool *pool)
 {
 	return g_atomic_int_compare_and_exchange(&pool->end, POOL_USABLE, POOL_GOING);
+}
+
+/*
+ * Whether this thread is the one that ends the pool. Either way the pool is no default pool any more, so that a thread
+ * that is not the one finds or makes the next. A default pool is claimed first: vpmm_pool_destroy() ends any other.
+ */
+static bool claim_default_end(struct vpmm_pool *pool)
+{
+	bool claimed;
+
+	lock_acquire(&api_defaults.lock);
+	claimed = claim_end(pool);
+	if (claimed)
+		forget_default(pool);
+	lock_release(&api_defaults.lock);
+	return claimed;
 }
 
 void vpmm_pool_destroy(struct vpmm_pool *pool)
@@ -256,8 +270,7 @@ static void end_default(struct vpmm_pool *pool)
 {
 	int cancel = cancel_hold();
 
-	if (claim_end(pool)) {
-		forget_default(pool);
+	if (claim_default_end(pool)) {
 		take_down_pool(pool, POOL_END_GONE, pool_empty);
 		lock_acquire(&api_defaults.lock);
 		ended = g_slist_prepend(ended, pool);
@@ -284,22 +297,24 @@ static int find_default(struct vpmm_pool **pool)
 int vpmm_pool_abandon(struct vpmm_pool *pool)
 {
 	int err, cancel;
+	bool claimed;
 
 	err = api_refuse_fork();
 	if (!err && !pool)
 		err = find_default(&pool);
 	if (err || !pool)
 		return err ? error_add(err, "vpmm_pool_abandon") : 0;
-	if (!claim_end(pool)) {
+	cancel = cancel_hold();
+	claimed = claim_default_end(pool);
+	if (claimed)
+		take_down_and_close(pool, POOL_END_NOW);
+	cancel_release(cancel);
+	if (!claimed) {
 		/* A default pool that has ended has nothing left. */
 		if (g_atomic_int_get(&pool->end) == POOL_GONE)
 			return 0;
 		return error_set(-EBUSY, "vpmm_pool_abandon: the pool is being destroyed");
 	}
-	cancel = cancel_hold();
-	forget_default(pool);
-	take_down_and_close(pool, POOL_END_NOW);
-	cancel_release(cancel);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* A device that is reset: what calls on its pools answer, how a pool ends, and how a default pool begins anew. */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -550,6 +551,69 @@ static void test_default_threads(void)
 	}
 }
 
+/* Threads whose first call after a reset comes at once, and resets. */
+#define RACERS 3
+#define RACES 100
+
+struct race {
+	pthread_barrier_t barrier;
+	gint over;
+};
+
+static gpointer allocate_at_once(gpointer data)
+{
+	struct race *race = data;
+
+	for (int i = 0; i < RACES; i++) {
+		pthread_barrier_wait(&race->barrier);
+		allocate(NULL);
+		pthread_barrier_wait(&race->barrier);
+	}
+	return NULL;
+}
+
+/* Default pools of another device, so that who ends the old pool often has to wait until it is no default pool. */
+static gpointer make_others(gpointer data)
+{
+	struct race *race = data;
+	void *ptr;
+
+	assert_ok(vpmm_host_set_device(1));
+	while (!g_atomic_int_get(&race->over)) {
+		assert_ok(vpmm_malloc(NULL, &ptr, PAGE, NULL));
+		assert_ok(vpmm_pool_abandon(NULL));
+	}
+	return NULL;
+}
+
+/* Whichever thread ends the old pool, no other finds it once more. */
+static void test_default_race(void)
+{
+	struct race race = { .over = 0 };
+	GThread *threads[RACERS], *others;
+	void *old;
+
+	if (!is_child())
+		return;
+	g_setenv("VPMM_HOST_DEVICES", "2", TRUE);
+	pthread_barrier_init(&race.barrier, NULL, RACERS + 1);
+	others = g_thread_new("others", make_others, &race);
+	for (int t = 0; t < RACERS; t++)
+		threads[t] = g_thread_new("race", allocate_at_once, &race);
+	for (int i = 0; i < RACES; i++) {
+		assert_ok(vpmm_malloc(NULL, &old, PAGE, NULL));
+		assert_ok(vpmm_host_reset());
+		pthread_barrier_wait(&race.barrier);
+		pthread_barrier_wait(&race.barrier);
+	}
+	g_atomic_int_set(&race.over, 1);
+	for (int t = 0; t < RACERS; t++)
+		g_thread_join(threads[t]);
+	g_thread_join(others);
+	pthread_barrier_destroy(&race.barrier);
+	assert_held(RACERS);
+}
+
 /* All that a thread can ask of a pool that another ends at that moment. */
 static gpointer use_old(gpointer old)
 {
@@ -637,6 +701,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/reset/default-old-pool", test_default_old_pool);
 	g_test_add_func("/reset/default-destroy", test_default_destroy);
 	g_test_add_func("/reset/default-threads", test_default_threads);
+	g_test_add_func("/reset/default-race", test_default_race);
 	g_test_add_data_func("/reset/default-old-pool-threads", NULL, test_default_old_pool_threads);
 	g_test_add_data_func("/reset/default-old-pool-recorded", "/dev/null", test_default_old_pool_threads);
 	g_test_add_func("/reset/default-abandon", test_default_abandon);
