@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "model/contents-block.h"
+#include "model/contents-repeat.h"
 #include "model/contents-work.h"
 
 #define MOST_CLEARED (PAGE + PAGE / 2)

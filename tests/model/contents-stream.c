@@ -2,6 +2,7 @@
 /* Streams of the program, and what is behind what. */
 #include <errno.h>
 
+#include "model/contents-repeat.h"
 #include "model/contents-work.h"
 #include "model/contents.h"
 

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "model/contents-repeat.h"
 #include "model/contents-work.h"
 #include "model/contents.h"
 
@@ -421,30 +422,6 @@ static void step(struct worker *w)
 		stream_complete_any(w);
 }
 
-/* The same steps as before, but for a few, from the same blocks on: none. */
-static void repeat_step(struct worker *w)
-{
-	const struct run *run = w->run;
-	GRand *rand = w->rand;
-
-	if (w->step % run->pass == 0) {
-		while (w->live->len)
-			block_release(w, w->live->pdata[w->live->len - 1], w->streams->pdata[0]);
-		g_rand_set_seed(rand, run->seed);
-	}
-	/* Later, once the pool has had the time to settle. */
-	if (!run->odd || w->step < run->repeats / 3 * 2 || g_rand_int_range(w->odd, 0, run->odd)) {
-		step(w);
-		return;
-	}
-	w->rand = w->odd;
-	if (w->live->len && contents_one_in(w, 2))
-		block_resize(w, block_any(w), stream_any(w));
-	else
-		step(w);
-	w->rand = rand;
-}
-
 static void check(struct run *run)
 {
 	for (unsigned int i = 0; i < run->n_pools; i++)
@@ -461,11 +438,10 @@ static void *work(void *data)
 	if (!w->run->repeats && contents_one_in(w, 2))
 		own = stream_new(w, VPMM_HOST_STREAM_PER_THREAD);
 	for (; w->step < w->run->steps; w->step++) {
-		/* The others begin while the work of the first is pending, or has just completed. */
-		if (w->run->repeats && w->step == w->run->repeats && contents_one_in(w, 2))
-			stream_complete(w, w->streams->pdata[0], UINT_MAX);
+		if (w->run->repeats && w->step == w->run->repeats)
+			repeat_end(w);
 		if (contents_repeats(w))
-			repeat_step(w);
+			repeat_step(w, step);
 		else
 			step(w);
 		if (!contents_is_plain(w) && contents_one_in(w, (int)w->run->checks))
@@ -603,12 +579,8 @@ void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct
 	run->ranges = one_in(rand, 3);
 	run->lazy = lazy[g_rand_int_range(rand, 0, G_N_ELEMENTS(lazy))];
 	run->checks = checks[g_rand_int_range(rand, workers == 1 ? 0 : 2, G_N_ELEMENTS(checks))];
-	if (workers == CONTENTS_ONE_STREAM) {
-		run->repeats = steps - steps / 8;
-		run->pass = (unsigned int)g_rand_int_range(rand, 40, 160);
-		run->plain = !one_in(rand, 3);
-		run->odd = one_in(rand, 2) ? 2 * (gint32)run->pass : 0;
-	}
+	if (workers == CONTENTS_ONE_STREAM)
+		repeat_choose(run, rand);
 	run->streams = g_ptr_array_new_with_free_func(stream_free);
 	run->mail = g_ptr_array_new();
 	run->writers = g_new0(struct shadow *, MOST_KEYS);

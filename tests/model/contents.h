@@ -356,29 +356,6 @@ void contents_disarm(struct worker *w, unsigned int pool);
 bool contents_one_in(struct worker *w, int n);
 
 /**
- * contents_repeats() - whether a worker repeats itself on one stream, so that it does nothing that a pool takes for
- * another stream's: captures, frees on any stream, blocks for the CPU, streams that come and go
- * @w: the worker
- *
- * Return: whether it does.
- */
-static inline bool contents_repeats(const struct worker *w)
-{
-	return w->step < w->run->repeats;
-}
-
-/**
- * contents_is_plain() - whether a worker leaves out calls by which a pool may tidy up what it has left for later
- * @w: the worker
- *
- * Return: whether it does.
- */
-static inline bool contents_is_plain(const struct worker *w)
-{
-	return contents_repeats(w) && w->run->plain && w->rand != w->odd;
-}
-
-/**
  * contents_connect() - take new sockets, with nothing under way
  * @w: the worker
  */
