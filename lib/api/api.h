@@ -85,15 +85,6 @@ static inline bool api_is_plain(const struct vpmm_pool *pool)
 }
 
 /**
- * api_default_create() - create the default pool of the current device, unless another thread has
- * @pool: receives the pool
- * @call: the call that needs it, for the log
- *
- * Return: 0, or as vpmm_pool_create(); or -ENODEV if the device cannot have one.
- */
-int api_default_create(struct vpmm_pool **pool, const char *call) G_GNUC_INTERNAL;
-
-/**
  * api_owner() - find the pool that a block is allocated from
  * @addr: where the block starts
  * @otherwise: the pool to return if none has the block; NULL: none
@@ -118,7 +109,7 @@ int api_find_default(struct vpmm_pool **pool) G_GNUC_INTERNAL;
  * @pool: the pool; NULL: the default pool of the current device, created if there is none yet, which it receives
  * @call: the name of the call
  *
- * Return: 0, or as api_default_create().
+ * Return: 0, or as vpmm_pool_create(); or -ENODEV if the device cannot have a default pool.
  */
 int api_resolve(struct vpmm_pool **pool, const char *call) G_GNUC_INTERNAL;
 

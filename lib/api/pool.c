@@ -283,8 +283,7 @@ static void end_default(struct vpmm_pool *pool)
 static int find_default(struct vpmm_pool **pool)
 {
 	const struct backend_ops *ops = g_atomic_pointer_get(&api_defaults.ops);
-	int device;
-	int err;
+	int device, err;
 
 	if (!ops)
 		return 0;
@@ -309,13 +308,10 @@ int vpmm_pool_abandon(struct vpmm_pool *pool)
 	if (claimed)
 		take_down_and_close(pool, POOL_END_NOW);
 	cancel_release(cancel);
-	if (!claimed) {
-		/* A default pool that has ended has nothing left. */
-		if (g_atomic_int_get(&pool->end) == POOL_GONE)
-			return 0;
-		return error_set(-EBUSY, "vpmm_pool_abandon: the pool is being destroyed");
-	}
-	return 0;
+	/* A default pool that has ended has nothing left. */
+	if (claimed || g_atomic_int_get(&pool->end) == POOL_GONE)
+		return 0;
+	return error_set(-EBUSY, "vpmm_pool_abandon: the pool is being destroyed");
 }
 
 static bool has_block(struct vpmm_pool *pool, uint64_t addr)
@@ -406,7 +402,8 @@ static void add_place(struct vpmm_pool *pool)
 	g_atomic_pointer_set(&api_defaults.here[i], here);
 }
 
-int api_default_create(struct vpmm_pool **pool, const char *call)
+/* Creates the default pool of the current device, unless another thread has. @call: the call that needs it. */
+static int create_default(struct vpmm_pool **pool, const char *call)
 {
 	struct error_kept kept;
 	int err = 0, cancel = cancel_hold();
@@ -485,7 +482,7 @@ int api_resolve(struct vpmm_pool **pool, const char *call)
 	err = api_find_default(pool);
 	if (!err && !*pool)
 		err = api_refuse_fork();
-	return err || *pool ? err : api_default_create(pool, call);
+	return err || *pool ? err : create_default(pool, call);
 }
 
 int api_resolve_for(struct vpmm_pool **pool, const char *call)
