@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "api/api.h"
-#include "api/observe.h"
+#include "api/label.h"
 #include "calls/arena.h"
 #include "calls/free.h"
 #include "calls/idle.h"
@@ -164,7 +164,7 @@ static inline struct core *fast_core(struct vpmm_pool **pool, const struct CUstr
 }
 
 /* As fast_core(), for a pool that is not plain. */
-static struct core *fast_core_observed(struct vpmm_pool *pool, const struct CUstream_st *stream)
+static struct core *fast_core_labelled(struct vpmm_pool *pool, const struct CUstream_st *stream)
 {
 	struct core *core = &pool->core;
 
@@ -179,11 +179,11 @@ static int ask_cache(struct core *core, uint64_t *addr, struct malloc_call *it)
 	       cache_malloc(core, addr, it->size, it->stream, &it->id);
 }
 
-/* For observed_allocate(): as allocate_inside(), for a pool that may have a tag, a sample, a recorder or no cache. */
-static int allocate_observed(void *data, struct vpmm_pool *pool, uint64_t *addr)
+/* For labels_allocate(): as allocate_inside(), for a pool that may have a tag, a sample, a recorder or no cache. */
+static int allocate_labelled(void *data, struct vpmm_pool *pool, uint64_t *addr)
 {
 	struct malloc_call *it = data;
-	struct core *fast = it->hit < 0 ? fast_core_observed(pool, it->stream) : NULL;
+	struct core *fast = it->hit < 0 ? fast_core_labelled(pool, it->stream) : NULL;
 	int err;
 
 	if (fast)
@@ -216,8 +216,8 @@ static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, struct malloc
 	if (err)
 		return err;
 	if (G_UNLIKELY(!api_is_plain(pool)))
-		return observed_allocate(pool, addr, it->size, it->flags & VPMM_SHAREABLE, it->call,
-					 allocate_observed, it);
+		return labels_allocate(pool, addr, it->size, it->flags & VPMM_SHAREABLE, it->call,
+					 allocate_labelled, it);
 	be = pool->core.backend;
 	err = be->ops->enter(be);
 	if (G_UNLIKELY(err))
@@ -295,12 +295,12 @@ static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_
 /* A block that cannot be cleared is freed. */
 static int zero_or_free(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_st *stream, bool idle)
 {
-	struct observed seen;
+	struct labels labels;
 	int err;
 
-	pool = observed_take(pool, ptr, &seen);
+	pool = labels_take(pool, ptr, &labels);
 	err = zero(pool, ptr, size, stream, idle);
-	observed_end(&seen, !err);
+	labels_end(&labels, !err);
 	return err;
 }
 
@@ -414,7 +414,7 @@ static int free_entered(struct vpmm_pool *pool, void *ptr, struct CUstream_st *s
 /* As free_inside(), for a pool that is not plain, once the tag and the sample are taken. */
 static int free_taken(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool given)
 {
-	struct core *fast = fast_core_observed(pool, stream);
+	struct core *fast = fast_core_labelled(pool, stream);
 	int freed = fast ? ask_cache_to_free(fast, ptr, stream) : UNASKED;
 	int err;
 
@@ -432,16 +432,16 @@ static int free_taken(struct vpmm_pool *pool, void *ptr, struct CUstream_st *str
 	return 0;
 }
 
-static int free_observed(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool given)
+static int free_labelled(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool given)
 	__attribute__((noinline));
-static int free_observed(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool given)
+static int free_labelled(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool given)
 {
-	struct observed seen;
-	struct vpmm_pool *owner = observed_take(given ? pool : NULL, ptr, &seen);
+	struct labels labels;
+	struct vpmm_pool *owner = labels_take(given ? pool : NULL, ptr, &labels);
 	int err;
 
 	err = free_taken(owner ? owner : pool, ptr, stream, given || owner);
-	observed_end(&seen, err);
+	labels_end(&labels, err);
 	return err;
 }
 
@@ -459,7 +459,7 @@ static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *st
 			return error_add(err, "vpmm_free");
 	}
 	if (G_UNLIKELY(!api_is_plain(pool)))
-		return free_observed(pool, ptr, stream, given);
+		return free_labelled(pool, ptr, stream, given);
 	be = pool->core.backend;
 	err = be->ops->enter(be);
 	if (G_UNLIKELY(err))
@@ -491,14 +491,14 @@ static int free_any_taken(struct vpmm_pool *pool, void *ptr)
 static int free_any(struct vpmm_pool *pool, void *ptr) __attribute__((cold, noinline));
 static int free_any(struct vpmm_pool *pool, void *ptr)
 {
-	struct observed seen;
+	struct labels labels;
 	int err;
 
 	err = api_resolve_owner(&pool, ptr, "vpmm_free");
 	if (err)
 		return err;
-	err = free_any_taken(observed_take(pool, ptr, &seen), ptr);
-	observed_end(&seen, err);
+	err = free_any_taken(labels_take(pool, ptr, &labels), ptr);
+	labels_end(&labels, err);
 	return err;
 }
 

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "api/api.h"
-#include "api/observe.h"
+#include "api/label.h"
 #include "calls/arena.h"
 #include "calls/growable.h"
 #include "calls/malloc.h"
@@ -49,7 +49,7 @@ struct reallocation {
 	const char *call;
 };
 
-static int reallocate_observed(void *data, struct vpmm_pool *pool, uint64_t *addr)
+static int reallocate_labelled(void *data, struct vpmm_pool *pool, uint64_t *addr)
 {
 	const struct reallocation *it = data;
 	uint64_t until = 0;
@@ -72,8 +72,8 @@ static int reallocate(struct vpmm_pool *pool, void **ptr, size_t size, size_t ma
 	uint64_t addr = max ? 0 : (uintptr_t)*ptr;
 	int err;
 
-	err = max ? observed_allocate(pool, &addr, size, false, call, reallocate_observed, &it) :
-	      observed_reallocate(pool, &addr, size, reallocate_observed, &it);
+	err = max ? labels_allocate(pool, &addr, size, false, call, reallocate_labelled, &it) :
+	      labels_reallocate(pool, &addr, size, reallocate_labelled, &it);
 	if (!err)
 		*ptr = (void *)(uintptr_t)addr;
 	return err;

@@ -101,7 +101,7 @@ static int check_indices(struct census *census, const struct region *region)
 		}
 		break;
 	case REGION_LOOSE:
-		return broken(region, "is loose in a map that is settled");
+		return broken(region, "is loose after region_decide()");
 	default:
 		break;
 	}

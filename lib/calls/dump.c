@@ -193,8 +193,8 @@ int dump_pool(struct vpmm_pool *pool, GString **text)
 	err = stats_get(pool, &stats);
 	if (err)
 		return err;
-	region_settle(&pool->core.regions);
-	region_settle(&pool->core.spans);
+	region_decide(&pool->core.regions);
+	region_decide(&pool->core.spans);
 	out = g_string_new(NULL);
 	if (pool->arena)
 		g_string_append_printf(out, "tag: %s%s\n", tag_name(pool->arena->tag),

@@ -40,7 +40,7 @@ void stats_count(struct vpmm_pool *pool, struct vpmm_stats *stats, uint64_t smal
 
 	lock_assert_held(&pool->core.lock);
 	/* The number of regions is read below, too, and C leaves the order of initializers open. */
-	region_settle(regions);
+	region_decide(regions);
 	cache_sum(&pool->core, &cached);
 	account_read(&pool->core.account, &live, &peak);
 	*stats = (struct vpmm_stats){

@@ -3,7 +3,7 @@
  * What a pool has under tags: the blocks that were allocated under one, counts for each tag, and the arenas of pausable
  * ones. A tag of a block is known here alone: neither regions nor caches have one, so that they cost nothing where
  * there are no tags. No pool is plain (api_is_plain() in api/api.h) once a thread has set a tag; only then a call looks
- * for one, in api/observe.c.
+ * for one, in api/label.c.
  */
 #ifndef TAGS_H
 #define TAGS_H
@@ -61,7 +61,7 @@ struct tag_counts {
  * @lock: guards what follows
  * @blocks: of struct tagged, by address
  * @counts: by tag
- * @peak: the most that the pool and its arenas together were seen to have
+ * @peak: the most that the pool and its arenas together were labels to have
  */
 struct tags {
 	struct vpmm_pool *pool;

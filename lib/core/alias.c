@@ -163,7 +163,7 @@ static void vacate(struct core *core, uint64_t addr, size_t size)
 }
 
 /* Loose memory of an extent becomes free memory with a split, so other mappings of the extent must have none. */
-static void settle_extent(struct core *core, const struct extent *extent)
+static void vacate_others(struct core *core, const struct extent *extent)
 {
 	for (const struct place *place = extent->places; place; place = place->next) {
 		if (place != extent->home)
@@ -185,7 +185,7 @@ static void claim_part(struct core *core, struct place *place, size_t from, size
 		block = false;
 	}
 	if (core->regions.loose.head && !extent->split)
-		settle_extent(core, extent);
+		vacate_others(core, extent);
 	/* Unless it is split, all that is free of it is at its home. */
 	for (const struct place *other = extent->split ? extent->places : extent->home; other;
 	     other = extent->split ? other->next : NULL) {
@@ -216,7 +216,7 @@ static size_t come_home(struct core *core, struct place **place, uint64_t end)
 	return size;
 }
 
-/* Makes the old home of extents loose: whether it is free depends on where they have their home when it is settled. */
+/* Makes the old home of extents loose: whether it is free depends on where they have their home when that is asked. */
 static void loosen(struct core *core, uint64_t addr, size_t size)
 {
 	struct region_map *map = &core->regions;
@@ -297,7 +297,7 @@ static void claim(struct core *core, struct place *place, uint64_t addr, size_t 
 void alias_claim(struct core *core, uint64_t addr, size_t size)
 {
 	lock_assert_held(&core->lock);
-	region_settle(&core->regions);
+	region_decide(&core->regions);
 	claim(core, walk_places(core, addr, size, NULL), addr, size, false);
 }
 
@@ -383,7 +383,7 @@ int alias_trim(struct core *core)
 
 	lock_assert_held(&core->lock);
 	/* Loose memory does not count as a stream's zombie yet. */
-	region_settle(&core->regions);
+	region_decide(&core->regions);
 	err = stream_poll_busy(&core->streams, true);
 	return err ? err : trim_places(core, 0, core->extents.places, UINT64_MAX);
 }

@@ -233,7 +233,7 @@ void layout_say(struct core *core, const struct chunk *chunk, const char *what, 
 
 	if (!bytes || !log_wants(&core->log, VPMM_LOG_DEBUG))
 		return;
-	region_settle(chunk->map);
+	region_decide(chunk->map);
 	layout = layout_line(core, chunk);
 	log_add(&core->log, VPMM_LOG_DEBUG, "%s %zu bytes for stream %" PRIu64 ": %s", what, bytes,
 		stream->id, layout);

@@ -12,7 +12,7 @@
 #include "core/cache.h"
 #include "core/extent.h"
 #include "core/memo.h"
-#include "core/region-settle.h"
+#include "core/region-loose.h"
 #include "core/region.h"
 #include "core/stream.h"
 #include "settings/settings.h"

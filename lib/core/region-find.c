@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Lookups in a region map. Nothing here changes the map, but for what is left to who looks for memory. */
 #include "core/region-index.h"
-#include "core/region-settle.h"
+#include "core/region-loose.h"
 #include "core/region.h"
 #include "util/assume.h"
 
@@ -91,7 +91,7 @@ size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr)
 
 struct region *region_around(struct region_map *map, uint64_t addr)
 {
-	region_settle(map);
+	region_decide(map);
 	return region_listed(map, addr);
 }
 

@@ -141,7 +141,7 @@ struct region *region_set_free_merged(struct region_map *map, struct region *reg
 	return region;
 }
 
-/* Leaves it to region_settle() to make a region free. */
+/* Leaves it to region_decide() to make a region free. */
 static struct region *set_loose(struct region_map *map, struct region *region, struct stream *stream,
 				struct event *event)
 {

@@ -104,7 +104,7 @@ struct region *region_set_free_merged(struct region_map *map, struct region *reg
 				      struct event *event, uint64_t id);
 
 /**
- * region_listed() - the region that has an address, of any kind, in a map that need not be settled
+ * region_listed() - the region that has an address, of any kind, which may be loose
  * @map: the map
  * @addr: the address
  *

@@ -29,7 +29,7 @@ enum region_kind {
 	REGION_MALLOC,		/* allocated */
 	REGION_FREE,		/* mapped, and not allocated */
 	REGION_ZOMBIE,		/* its memory is in use at another mapping; to be unmapped after the event */
-	REGION_LOOSE,		/* free or a zombie: see region_settle() */
+	REGION_LOOSE,		/* free or a zombie: see region_decide() */
 	REGION_KINDS
 };
 
@@ -311,7 +311,7 @@ size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr);
 
 /**
  * region_around() - the region that has an address, of any kind
- * @map: the map, which is settled first: regions that are not allocated may have merged
+ * @map: the map, after region_decide(): regions that are not allocated may have merged
  * @addr: the address
  *
  * Return: the region; NULL: the address is in no chunk.
@@ -422,7 +422,7 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 			       struct event *event);
 
 /**
- * region_share() - no stream is the only one any more: settles the map, and what has passed belongs to no stream
+ * region_share() - no stream is the only one any more: decides what is loose, and what has passed belongs to no stream
  * @map: the map
  */
 void region_share(struct region_map *map);

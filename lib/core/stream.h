@@ -219,7 +219,7 @@ void stream_map_clear(struct stream_map *map);
  * stream_share() - end @sole: from now on, what is free for one stream differs from what is free for all
  * @map: the map
  *
- * The region maps are settled before anything else happens, so regions that are not allocated may have merged.
+ * Before anything else happens no region is loose any more, so regions that are not allocated may have merged.
  */
 void stream_share(struct stream_map *map);
 

@@ -251,7 +251,7 @@ const struct plan_stage *plan_small_stages(void)
 {
 	static const struct plan_stage stages[] = {
 		{ SETTLE_SLABS, { step_slab } },
-		{ SETTLE_OWN, { step_slab } },
+		{ SETTLE_CACHES, { step_slab } },
 		{ SETTLE_OTHERS, { step_slab, step_slab_waiting, step_grow } },
 		{ 0 }
 	};
@@ -266,7 +266,7 @@ const struct plan_stage *plan_small_stages(void)
 const struct plan_stage *plan_block_stages(const struct core *core, const struct request *request)
 {
 	static const struct plan_stage stages[] = {
-		{ SETTLE_OWN, { step_recall } },
+		{ SETTLE_CACHES, { step_recall } },
 		{ SETTLE_AWAITED, { step_recall_again, step_fit } },
 		{ SETTLE_BROKEN, { step_exchange } },
 		{ SETTLE_OTHERS, { step_fit_again, step_exchange, step_recall_waiting, step_fit_waiting } },
@@ -274,7 +274,7 @@ const struct plan_stage *plan_block_stages(const struct core *core, const struct
 		{ 0 }
 	};
 	static const struct plan_stage overlapping[] = {
-		{ SETTLE_OWN, { step_recall } },
+		{ SETTLE_CACHES, { step_recall } },
 		{ SETTLE_AWAITED, { step_recall_again, step_fit } },
 		{ SETTLE_BROKEN, { step_exchange } },
 		{ SETTLE_OTHERS, { step_fit_again, step_exchange, step_recent } },

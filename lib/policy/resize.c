@@ -93,7 +93,7 @@ static int fill_hole(struct core *core, const struct region *region, const struc
 	uint64_t addr;
 	int err = 0;
 
-	region_settle(&core->regions);
+	region_decide(&core->regions);
 	run = free_behind(region, more);
 	for (hole = region->next; hole && region_is_free(hole);)
 		hole = hole->next;

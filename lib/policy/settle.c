@@ -125,7 +125,7 @@ int settle(struct core *core, struct plan *plan, enum settle what)
 	switch (what) {
 	case SETTLE_SLABS:
 		return settle_slabs(core);
-	case SETTLE_OWN:
+	case SETTLE_CACHES:
 		err = settle_own(core, plan->request);
 		return err ? err : poll_some(core);
 	case SETTLE_AWAITED:

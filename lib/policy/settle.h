@@ -13,7 +13,7 @@ struct request;
 /**
  * enum settle - what is settled
  * @SETTLE_SLABS: old mappings of slabs, and some of the events
- * @SETTLE_OWN: the stream's cache, and those of other streams if there are few; old mappings, and some of the events
+ * @SETTLE_CACHES: the stream's cache, and those of other streams if there are few; old mappings, and some of the events
  * @SETTLE_AWAITED: the events that keep the stream from the address of the memo
  * @SETTLE_BROKEN: some of the events, if extents should be exchanged: with one stream, nothing else polls its events
  * @SETTLE_OTHERS: the caches of other streams, and all events
@@ -21,7 +21,7 @@ struct request;
  */
 enum settle {
 	SETTLE_SLABS,
-	SETTLE_OWN,
+	SETTLE_CACHES,
 	SETTLE_AWAITED,
 	SETTLE_BROKEN,
 	SETTLE_OTHERS,

@@ -128,7 +128,7 @@ twice()
 }
 
 # outdated DIR: what reads by its name a list or a sum that is updated late, or which regions are free, and not through
-# the call that updates it (core/region-settle.h). calls/check.c updates all of them, and looks at each.
+# the call that updates it (core/region-loose.h). calls/check.c updates all of them, and looks at each.
 outdated()
 {
 	(cd "$1" && grep -nE '((extents|regions|spans|map|same|set)(\.|->)(whole|ready|sizes|by_size|gaps|mallocs|new_mallocs|late|loose)|(regions|spans)(\.|->)by_age|(stream|joined)->zombies)\>|bytes\[REGION_(FREE|ZOMBIE)|kind [!=]= REGION_(FREE|LOOSE)|stream_poll_busy\(.*true' \
@@ -141,7 +141,7 @@ outdated()
 planned()
 {
 	(cd "$1" && awk -v from=./policy/plan.c -v also='^(paged|driver)_(forecast|largest)$' \
-		-v ends="event_ref event_unref brief_acquire brief_release region_update region_settle extent_update_whole ready_update" \
+		-v ends="event_ref event_unref brief_acquire brief_release region_update region_decide extent_update_whole ready_update" \
 		-v marks='map->near = |extents\\.stamp\\+\\+|\\+\\+core->extents\\.stamp' \
 		-v changes='ops->|links_[a-z]+\\(|g_(tree|hash_table|queue)_(insert|remove|push|pop|steal)|atomic_(store|fetch|exchange)|log_add\\(|(core|map|stream|packed|memo|event|account)->[a-z_.>-]+ *([-+|&]=|=[^=]|\\+\\+|--)|(\\+\\+|--)\\*?(core|map|stream|memo|event)->' \
 		-f "$top_srcdir/tests/support/reached.awk" ./*/*.[ch])

@@ -2,7 +2,7 @@
 /* Allocates, resizes and frees blocks that have a tag or a sample, and keeps the counts of both. */
 #include <inttypes.h>
 
-#include "api/observe.h"
+#include "api/label.h"
 #include "calls/arena.h"
 #include "trace/sampler.h"
 #include "util/cancel.h"
@@ -46,7 +46,7 @@ static int choose(struct tags *tags, vpmm_tag word, bool apart, struct vpmm_pool
 	return err ? err : arena_judge(*pool);
 }
 
-static int call_and_sample(struct vpmm_pool *pool, uint64_t *addr, size_t size, observed_fn fn, void *data)
+static int call_and_sample(struct vpmm_pool *pool, uint64_t *addr, size_t size, labels_fn fn, void *data)
 {
 	int err;
 
@@ -56,7 +56,7 @@ static int call_and_sample(struct vpmm_pool *pool, uint64_t *addr, size_t size, 
 	return err;
 }
 
-static int allocate_and_enter(struct tags *tags, struct tagged *block, uint64_t *addr, observed_fn fn, void *data)
+static int allocate_and_enter(struct tags *tags, struct tagged *block, uint64_t *addr, labels_fn fn, void *data)
 {
 	int err;
 
@@ -71,7 +71,7 @@ static int allocate_and_enter(struct tags *tags, struct tagged *block, uint64_t 
 }
 
 static int allocate_tagged(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool apart, const char *call,
-			   observed_fn fn, void *data)
+			   labels_fn fn, void *data)
 {
 	struct tagged block = { .requested = size, .word = tag_current() };
 	struct tags *tags;
@@ -113,20 +113,20 @@ static bool take_tag(struct vpmm_pool *pool, const void *ptr, struct tagged *blo
 	return owner && owner != pool && take_of(owner, ptr, block);
 }
 
-int observed_allocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool apart, const char *call,
-		      observed_fn fn, void *data)
+int labels_allocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool apart, const char *call,
+		      labels_fn fn, void *data)
 {
 	return api_tagged() && tag_current() && size ? allocate_tagged(pool, addr, size, apart, call, fn, data) :
 	       call_and_sample(pool, addr, size, fn, data);
 }
 
-struct vpmm_pool *observed_take(struct vpmm_pool *pool, const void *ptr, struct observed *seen)
+struct vpmm_pool *labels_take(struct vpmm_pool *pool, const void *ptr, struct labels *labels)
 {
 	bool forked = api_is_forked();
 
-	seen->sample = forked ? NULL : sampler_take((uintptr_t)ptr);
-	seen->tagged = !forked && api_tagged() && take_tag(pool, ptr, &seen->tag);
-	return seen->tagged ? seen->tag.pool : pool;
+	labels->sample = forked ? NULL : sampler_take((uintptr_t)ptr);
+	labels->tagged = !forked && api_tagged() && take_tag(pool, ptr, &labels->tag);
+	return labels->tagged ? labels->tag.pool : pool;
 }
 
 static void end_tag(const struct tagged *block, bool there)
@@ -147,14 +147,14 @@ static void end_sample(struct sample *sample, bool there)
 		sampler_drop(sample);
 }
 
-void observed_end(const struct observed *seen, bool there)
+void labels_end(const struct labels *labels, bool there)
 {
-	end_sample(seen->sample, there);
-	if (seen->tagged)
-		end_tag(&seen->tag, there);
+	end_sample(labels->sample, there);
+	if (labels->tagged)
+		end_tag(&labels->tag, there);
 }
 
-static int resize_tagged(struct tagged *block, uint64_t *addr, size_t size, observed_fn fn, void *data)
+static int resize_tagged(struct tagged *block, uint64_t *addr, size_t size, labels_fn fn, void *data)
 {
 	struct tags *tags = pool_tags(arena_root(block->pool));
 	size_t bytes = size > SIZE_MAX / 4 ? block->size : round_for(block->pool, size);
@@ -177,16 +177,16 @@ static int resize_tagged(struct tagged *block, uint64_t *addr, size_t size, obse
 }
 
 /* A resized block gets a new sample: its stack is that of the resize. The tag stays. */
-int observed_reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, observed_fn fn, void *data)
+int labels_reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, labels_fn fn, void *data)
 {
-	struct observed seen;
+	struct labels labels;
 	int err;
 
-	pool = observed_take(pool, (void *)(uintptr_t)*addr, &seen);
-	err = seen.tagged ? resize_tagged(&seen.tag, addr, size, fn, data) :
+	pool = labels_take(pool, (void *)(uintptr_t)*addr, &labels);
+	err = labels.tagged ? resize_tagged(&labels.tag, addr, size, fn, data) :
 	      call_and_sample(pool, addr, size, fn, data);
-	end_sample(seen.sample, err);
-	if (seen.tagged)
-		end_tag(&seen.tag, true);
+	end_sample(labels.sample, err);
+	if (labels.tagged)
+		end_tag(&labels.tag, true);
 	return err;
 }

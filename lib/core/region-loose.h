@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Work that waits until a search for memory. Code that reads free regions or zombies calls the functions here, or walks
- * from a region that they or region_around() returned: all of these settle the map first.
+ * Loose regions: whether one is free or a zombie is decided when somebody asks. Code that reads free regions or zombies
+ * calls the functions here, or walks from a region that they or region_around() returned: all of these decide first.
  */
-#ifndef REGION_SETTLE_H
-#define REGION_SETTLE_H
+#ifndef REGION_LOOSE_H
+#define REGION_LOOSE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,25 +12,25 @@
 #include "core/region.h"
 
 /**
- * region_settle() - make each loose region free, merged with its neighbours, or a zombie
+ * region_decide() - make each loose region free, merged with its neighbours, or a zombie
  * @map: the map
  *
  * Frees of the only stream leave regions loose until a search for memory. A program that repeats itself gets its
  * addresses without a search, so regions that are freed and allocated again are neither merged nor split. A recall
  * leaves the extent's old mapping loose, too. A loose range is free if its extent has its home there or is split, and a
- * zombie otherwise. Code that does not settle a map cannot take a zombie for free memory.
+ * zombie otherwise. Until then no code can take it for either.
  */
-void region_settle(struct region_map *map);
+void region_decide(struct region_map *map);
 
 /**
  * region_is_free() - whether a region is free, for who walks over neighbours
- * @region: the region, in a map that is settled: --enable-debug checks that
+ * @region: the region, in a map without loose ones: --enable-debug checks that
  */
 static inline bool region_is_free(const struct region *region)
 {
 #ifdef VPMM_DEBUG
 	if (region->chunk->map->loose.head)
-		g_assertion_message_expr(G_LOG_DOMAIN, __FILE__, __LINE__, G_STRFUNC, "the map is settled");
+		g_assertion_message_expr(G_LOG_DOMAIN, __FILE__, __LINE__, G_STRFUNC, "no region is loose");
 #endif
 	return region->kind == REGION_FREE;
 }
@@ -42,7 +42,7 @@ static inline bool region_is_free(const struct region *region)
  */
 static inline uint64_t region_bytes(struct region_map *map, enum region_kind kind)
 {
-	region_settle(map);
+	region_decide(map);
 	return map->bytes[kind];
 }
 
@@ -53,7 +53,7 @@ static inline uint64_t region_bytes(struct region_map *map, enum region_kind kin
  */
 static inline unsigned int region_zombies(struct region_map *map, const struct stream *stream)
 {
-	region_settle(map);
+	region_decide(map);
 	return stream->zombies;
 }
 
@@ -63,7 +63,7 @@ static inline unsigned int region_zombies(struct region_map *map, const struct s
  */
 static inline const struct gaps *region_gaps(struct region_map *map)
 {
-	region_settle(map);
+	region_decide(map);
 	return &map->gaps;
 }
 
@@ -75,7 +75,7 @@ static inline const struct gaps *region_gaps(struct region_map *map)
  */
 static inline const GQueue *region_ages(struct region_map *map)
 {
-	region_settle(map);
+	region_decide(map);
 	return &map->by_age;
 }
 
@@ -90,12 +90,12 @@ static inline const GQueue *region_by_age(struct region_map *map, const struct s
 {
 	static const GQueue none = G_QUEUE_INIT;
 
-	region_settle(map);
+	region_decide(map);
 	return stream->free[map->set] ? &stream->free[map->set]->by_age : &none;
 }
 
 /**
- * region_update() - settle the map, and give each free region its place by size
+ * region_update() - region_decide(), and give each free region its place by size
  * @map: the map
  */
 void region_update(struct region_map *map);
@@ -113,4 +113,4 @@ static inline const struct free_set *region_free_of(struct region_map *map, cons
 	return stream ? stream->free[map->set] : &map->unused;
 }
 
-#endif /* REGION_SETTLE_H */
+#endif /* REGION_LOOSE_H */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Calls on blocks that may have a tag, or a sample of VPMM_STACKS. A pool for which api_is_plain() has no such blocks,
- * so that only calls on others, and those that are rare, come here.
+ * The labels of a block: its tag, and its sample of VPMM_STACKS. In a pool for which api_is_plain() no block has one, so
+ * that only calls on other pools, and rare ones, come here.
  */
-#ifndef OBSERVE_H
-#define OBSERVE_H
+#ifndef LABEL_H
+#define LABEL_H
 
 #include <glib.h>
 
@@ -14,22 +14,22 @@
 struct sample;
 
 /* Allocates or resizes on the pool or arena that serves the call; @addr is the block, and receives the new one. */
-typedef int (*observed_fn)(void *data, struct vpmm_pool *pool, uint64_t *addr);
+typedef int (*labels_fn)(void *data, struct vpmm_pool *pool, uint64_t *addr);
 
 /**
- * struct observed - what is known of a block that is about to be freed
+ * struct labels - the labels of a block that is about to be freed
  * @sample: its sample; NULL: it has none
  * @tagged: whether it has a tag
  * @tag: the tag, if it has one
  */
-struct observed {
+struct labels {
 	struct sample *sample;
 	bool tagged;
 	struct tagged tag;
 };
 
 /**
- * observed_allocate() - allocate under the tag of the calling thread, if it has one
+ * labels_allocate() - allocate under the tag of the calling thread, if it has one
  * @pool: the pool
  * @addr: receives the block
  * @size: bytes
@@ -40,11 +40,11 @@ struct observed {
  *
  * Return: 0, -ENOMEM beyond the limit of the tag, -EBUSY if it is paused, or what @fn returns.
  */
-int observed_allocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool apart, const char *call,
-		      observed_fn fn, void *data) G_GNUC_INTERNAL;
+int labels_allocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool apart, const char *call,
+		      labels_fn fn, void *data) G_GNUC_INTERNAL;
 
 /**
- * observed_reallocate() - resize a block, which keeps its tag
+ * labels_reallocate() - resize a block, which keeps its tag
  * @pool: the pool
  * @addr: the block; receives the new one
  * @size: bytes, not 0
@@ -53,26 +53,26 @@ int observed_allocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool 
  *
  * Return: 0, -ENOMEM beyond the limit of the tag, or what @fn returns.
  */
-int observed_reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, observed_fn fn, void *data)
+int labels_reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, labels_fn fn, void *data)
 	G_GNUC_INTERNAL;
 
 /**
- * observed_take() - take the tag and the sample of a block, before it is freed
+ * labels_take() - take the tag and the sample of a block, before it is freed
  * @pool: the pool that the call was given; NULL: the one that has the block
  * @ptr: the block
- * @seen: receives both, for observed_end()
+ * @labels: receives them, for labels_end()
  *
  * Before: once the block is free, another thread may have the address.
  *
  * Return: what serves the block: the arena of its tag, or else @pool.
  */
-struct vpmm_pool *observed_take(struct vpmm_pool *pool, const void *ptr, struct observed *seen) G_GNUC_INTERNAL;
+struct vpmm_pool *labels_take(struct vpmm_pool *pool, const void *ptr, struct labels *labels) G_GNUC_INTERNAL;
 
 /**
- * observed_end() - end what observed_take() has begun
- * @seen: the tag and the sample
+ * labels_end() - end what labels_take() has begun
+ * @labels: the tag and the sample
  * @there: the block is still allocated
  */
-void observed_end(const struct observed *seen, bool there) G_GNUC_INTERNAL;
+void labels_end(const struct labels *labels, bool there) G_GNUC_INTERNAL;
 
-#endif /* OBSERVE_H */
+#endif /* LABEL_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Work that waits until a search for memory: making loose regions free or zombies, merging them, sorting by size. */
 #include "core/region-index.h"
-#include "core/region-settle.h"
+#include "core/region-loose.h"
 #include "core/region.h"
 
 static void merge_loose(struct region_map *map, struct region *region)
@@ -13,7 +13,7 @@ static void merge_loose(struct region_map *map, struct region *region)
 	event_unref(event);
 }
 
-void region_settle(struct region_map *map)
+void region_decide(struct region_map *map)
 {
 	while (map->loose.head) {
 		struct region *region = map->loose.head->data;
@@ -29,13 +29,13 @@ void region_settle(struct region_map *map)
 
 void region_update(struct region_map *map)
 {
-	region_settle(map);
+	region_decide(map);
 	region_sort_late(map);
 }
 
 void region_share(struct region_map *map)
 {
-	region_settle(map);
+	region_decide(map);
 	if (!map->alone)
 		return;
 	for (guint i = 0; i < map->sets->len; i++) {
