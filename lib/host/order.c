@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Looks for clears and copies that are pending on memory which changes hands. */
+/* Looks for work that is pending on memory which changes hands. */
 #include <errno.h>
 #include <glib.h>
 #include <inttypes.h>
@@ -70,12 +70,20 @@ static bool shares_bytes(struct host_backend *host, uint64_t a, size_t a_size, u
 	return (a < b + b_size && b < a + a_size) || overlaps(host->space, a, a_size, b, b_size);
 }
 
-/* Who writes comes after all others, and who reads after those that write. What is given away may be written. */
+/*
+ * Who writes comes after all others, and who reads after those that write. What is given away may be written. A copy of
+ * what nobody has written since it was freed may come at any time.
+ */
 static bool conflicts(struct host_backend *host, const struct host_access *access, const struct host_pending *pending)
 {
 	return shares_bytes(host, access->to, access->size, pending->to, pending->size) ||
 	       shares_bytes(host, access->to, access->size, pending->from, pending->size) ||
-	       shares_bytes(host, access->from, access->size, pending->to, pending->size);
+	       (!pending->released && shares_bytes(host, access->from, access->size, pending->to, pending->size));
+}
+
+static const char *what_is(const struct host_pending *pending)
+{
+	return pending->released ? "use" : pending->from ? "copy" : "clear";
 }
 
 /* Only the first is kept: what follows may come of it. */
@@ -92,36 +100,17 @@ static void report(struct host_backend *host, const struct host_access *access, 
 		   uint64_t id)
 {
 	keep_first(host, g_strdup_printf("%s: the %zu bytes at %#" PRIx64 " on stream %" PRIu64
-					 ", which does not come after a %s of %zu bytes to %#" PRIx64
+					 ", which does not come after a %s of %zu bytes at %#" PRIx64
 					 " that is pending on stream %" PRIu64, access->what,
-					 access->size, access->to, id, pending->from ? "copy" : "clear", pending->size,
+					 access->size, access->to, id, what_is(pending), pending->size,
 					 pending->to, pending->stream));
-}
-
-/* Whether an access and any pending work share bytes. To find out whether it is ordered takes a walk over the queues. */
-static bool shares_bytes_with_work(struct host_backend *host, const struct host_access *access)
-{
-	GArray *works;
-	bool found = false;
-
-	if (!host_queue_works_count)
-		return false;
-	lock_acquire(&host_streams_lock);
-	works = host_queue_works();
-	lock_release(&host_streams_lock);
-	if (!works)
-		return false;
-	for (guint i = 0; i < works->len && !found; i++)
-		found = conflicts(host, access, &g_array_index(works, struct host_pending, i));
-	g_array_free(works, TRUE);
-	return found;
 }
 
 void host_order_check(struct host_backend *host, const struct host_access *access, uint64_t id)
 {
 	GArray *found;
 
-	if (!shares_bytes_with_work(host, access))
+	if (!host_queue_works_count)
 		return;
 	lock_acquire(&host_streams_lock);
 	found = host_queue_unordered(find_stream_by_id(id));
@@ -140,8 +129,6 @@ void host_order_check_handle(struct host_backend *host, const struct host_access
 	struct CUstream_st *stream;
 	uint64_t id;
 
-	if (!shares_bytes_with_work(host, access))
-		return;
 	lock_acquire(&host_streams_lock);
 	stream = host_stream_resolve(host_device_ordinal(host->dev), handle);
 	id = stream ? stream->id : 0;
@@ -161,10 +148,11 @@ int host_order_check_unmap(struct host_backend *host, uint64_t va, size_t size)
 	for (guint i = 0; found && i < found->len && !ret; i++) {
 		const struct host_pending *work = &g_array_index(found, struct host_pending, i);
 
-		if ((work->to < va + size && va < work->to + work->size) ||
-		    (work->from && work->from < va + size && va < work->from + work->size))
+		/* What the program has submitted need not use the block, and an unmap has an event to come after. */
+		if (!work->released && ((work->to < va + size && va < work->to + work->size) ||
+					(work->from && work->from < va + size && va < work->from + work->size)))
 			ret = error_set(-EBUSY, "unmap: the %zu bytes at %#" PRIx64 " have a %s of the library pending,"
-					" on stream %" PRIu64, size, va, work->from ? "copy" : "clear", work->stream);
+					" on stream %" PRIu64, size, va, what_is(work), work->stream);
 	}
 	g_clear_pointer(&found, g_array_unref);
 	if (ret)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The library's own work that is pending: its clears and copies, in the queues of streams. Whoever gets memory next has
- * to come after those that are pending on it. No invariant of a pool says so, and a program sees it only as contents
- * that change by themselves, so the host backend looks: when the library gives memory to a stream, clears it, copies
- * it, unmaps it, or returns it to the stream-ordered allocator. What it finds is kept for vpmm_pool_check().
+ * Work that is pending on memory, in the queues of streams: the library's clears and copies, and, for tests that tell,
+ * what the program has submitted for a block when it frees that. Whoever gets memory next has to come after those that
+ * are pending on it. No invariant of a pool says so, and a program sees it only as contents that change by themselves,
+ * so the host backend looks: when the library gives memory to a stream, clears it, copies it, unmaps it, or returns it
+ * to the stream-ordered allocator. What it finds is kept for vpmm_pool_check().
  */
 #ifndef HOST_ORDER_H
 #define HOST_ORDER_H

@@ -22,7 +22,7 @@ uint64_t host_event_total;
 _Thread_local bool host_queue_in_work;
 static unsigned int held GUARDED_BY(host_streams_lock);
 
-/* Items of the kinds clear and copy that are in queues, and the number of the last search in host_queue_unordered(). */
+/* Clears, copies and releases that are in queues, and the number of the last search in host_queue_unordered(). */
 static GQueue works GUARDED_BY(host_streams_lock) = G_QUEUE_INIT;
 _Atomic unsigned int host_queue_works_count;
 static uint64_t searches GUARDED_BY(host_streams_lock);
@@ -100,9 +100,9 @@ struct item *host_queue_push(struct CUstream_st *stream, enum item_kind kind, st
 	return item;
 }
 
-static bool is_of_library(const struct item *item)
+static bool has_memory(const struct item *item)
 {
-	return item->kind == ITEM_CLEAR || item->kind == ITEM_COPY;
+	return item->kind == ITEM_CLEAR || item->kind == ITEM_COPY || item->kind == ITEM_RELEASE;
 }
 
 REQUIRES(host_streams_lock)
@@ -127,7 +127,7 @@ static void pop(struct CUstream_st *stream)
 	stream->head = item->next;
 	if (!stream->head)
 		stream->tail = &stream->head;
-	if (is_of_library(item))
+	if (has_memory(item))
 		remove_work(item);
 	if (item->event) {
 		item->event->waits -= item->kind == ITEM_WAIT;
@@ -251,6 +251,8 @@ static enum item_kind kind_of(const struct host_task *task)
 		return ITEM_CLEAR;
 	if (task->from)
 		return ITEM_COPY;
+	if (task->release)
+		return ITEM_RELEASE;
 	return task->timed ? ITEM_TIMED : ITEM_WORK;
 }
 
@@ -267,7 +269,7 @@ void host_stream_push(struct CUstream_st *stream, const struct host_task *task)
 	item->work.data = item;
 	if (is_work(item))
 		stream->submitted++;
-	if (is_of_library(item)) {
+	if (has_memory(item)) {
 		item->life = task->life ? host_life_ref(task->life) : NULL;
 		add_work(item);
 	}
@@ -484,34 +486,23 @@ static bool is_of_other_graph(const struct item *item, const struct CUstream_st 
 	return stream && stream->capture && item->life && !host_life_is_destroyed(item->life);
 }
 
-/* Adds what is not marked, or all. */
-REQUIRES(host_streams_lock)
-static GArray *list_works(const struct CUstream_st *stream, bool all)
-{
-	GArray *found = works.head ? g_array_new(FALSE, FALSE, sizeof(struct host_pending)) : NULL;
-
-	for (const GList *link = works.head; link; link = link->next) {
-		const struct item *item = link->data;
-		const struct host_pending pending = { .stream = item->stream->id, .to = (uintptr_t)item->task.data,
-						      .from = (uintptr_t)item->task.from, .size = item->task.size };
-
-		if (all || (item->seen != searches && !is_of_other_graph(item, stream)))
-			g_array_append_val(found, pending);
-	}
-	return found;
-}
-
-GArray *host_queue_works(void)
-{
-	lock_assert_held(&host_streams_lock);
-	return list_works(NULL, true);
-}
-
 GArray *host_queue_unordered(struct CUstream_st *stream)
 {
+	GArray *found;
+
 	lock_assert_held(&host_streams_lock);
 	if (!works.head)
 		return NULL;
 	mark_before(stream && !stream->capture ? stream : NULL);
-	return list_works(stream, false);
+	found = g_array_new(FALSE, FALSE, sizeof(struct host_pending));
+	for (const GList *link = works.head; link; link = link->next) {
+		const struct item *item = link->data;
+		const struct host_pending pending = { .stream = item->stream->id, .to = (uintptr_t)item->task.data,
+						      .from = (uintptr_t)item->task.from, .size = item->task.size,
+						      .released = item->task.release };
+
+		if (item->seen != searches && !is_of_other_graph(item, stream))
+			g_array_append_val(found, pending);
+	}
+	return found;
 }

@@ -32,7 +32,8 @@ struct backend_event {
 /* A task of a stream: done once, or, if captured, at every launch of the graph. */
 struct host_task {
 	bool clear;			/* set @size bytes at @data to zero */
-	const void *from;		/* copy @size bytes from here to @data; NULL, and not @clear: a piece of work */
+	bool release;			/* the program frees @size bytes at @data: nothing is done */
+	const void *from;		/* copy @size bytes from here to @data; NULL and none of these: a piece of work */
 	bool timed;			/* work of @ns for an engine; otherwise it ends when it is told to */
 	enum vpmm_host_engine engine;
 	uint64_t ns;
@@ -47,6 +48,7 @@ enum item_kind {
 	ITEM_TIMED,
 	ITEM_CLEAR,
 	ITEM_COPY,
+	ITEM_RELEASE,
 	ITEM_RECORD,
 	ITEM_WAIT,
 	ITEM_LAUNCHED
@@ -61,9 +63,9 @@ struct item {
 	uint64_t serial;		/* in the order in which items came into queues */
 	uint64_t record;		/* the number of the event's record */
 	struct host_life *life;		/* of the graph whose clear or copy it is, or whose launch ends here */
-	GList work;			/* of a clear or a copy, among all of them */
+	GList work;			/* of a clear, a copy or a release, among all of them */
 	uint64_t seen;			/* the last search of host_queue_unordered() that has met it */
-	struct CUstream_st *stream;	/* of a clear, a copy, or timed work; the next two are timed work's alone */
+	struct CUstream_st *stream;	/* of a clear, a copy, a release or timed work; the next two are timed work's alone */
 	uint64_t number;		/* in the order of submission */
 	uint64_t at;			/* when it became ready; once it runs, when it completes */
 };
@@ -252,31 +254,26 @@ void host_queue_launched(struct CUstream_st *stream, struct host_life *life) REQ
 void host_stream_push(struct CUstream_st *stream, const struct host_task *task) REQUIRES(host_streams_lock);
 
 /**
- * struct host_pending - a clear or a copy that is in a queue
+ * struct host_pending - a clear, a copy or a release that is in a queue
  * @stream: the stream's number
- * @to: where it writes
- * @from: where it reads; 0: it is a clear
+ * @to: where it writes, or what the program frees
+ * @from: where a copy reads; 0: it is none
  * @size: bytes
+ * @released: it is a release
  */
 struct host_pending {
 	uint64_t stream;
 	uint64_t to;
 	uint64_t from;
 	size_t size;
+	bool released;
 };
 
-/* How many clears and copies are in queues. What a thread submits without the lock is ordered after nothing here. */
+/* How many of these are in queues. What a thread submits without the lock is ordered after nothing here. */
 extern _Atomic unsigned int host_queue_works_count;
 
 /**
- * host_queue_works() - list all clears and copies that are in a queue
- *
- * Return: of struct host_pending; NULL: none is.
- */
-GArray *host_queue_works(void) REQUIRES(host_streams_lock);
-
-/**
- * host_queue_unordered() - find the clears and copies that need not be done before a stream's next work
+ * host_queue_unordered() - list those that need not be done before a stream's next work
  * @stream: the stream; NULL, or one under capture: no work comes before
  *
  * Graphs may share memory, if the program launches them one after another, see vpmm_capture_group(). So what a capture

@@ -245,6 +245,18 @@ int host_stream_copy(int device, struct CUstream_st *stream, uint64_t to, uint64
 	return submit_task(device, stream, &task);
 }
 
+void host_stream_release(int device, struct CUstream_st *stream, uint64_t va, size_t size)
+{
+	const struct host_task task = { .release = true, .data = (void *)(uintptr_t)va, .size = size };
+	struct CUstream_st *found;
+
+	lock_acquire(&host_streams_lock);
+	found = host_stream_resolve(device, stream);
+	if (found && found->head && !found->capture)
+		host_stream_push(found, &task);
+	lock_release(&host_streams_lock);
+}
+
 int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n)
 {
 	struct CUstream_st *found;

@@ -79,6 +79,15 @@ int host_stream_capture(int device, struct CUstream_st *stream, uint64_t *id);
 int host_stream_submit(int device, struct CUstream_st *stream, vpmm_host_fn fn, void *data);
 
 /**
+ * host_stream_release() - note that the program is about to free memory behind all that is in a queue
+ * @device: ordinal
+ * @stream: the handle; under capture nothing is noted
+ * @va: the memory
+ * @size: bytes
+ */
+void host_stream_release(int device, struct CUstream_st *stream, uint64_t va, size_t size);
+
+/**
  * host_stream_submit_for() - append a piece of work that an engine performs on the virtual clock
  * @device: ordinal
  * @stream: the handle

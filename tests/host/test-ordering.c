@@ -371,7 +371,7 @@ static void test_remap_fails(gconstpointer op)
 }
 
 /* Otherwise no test here could fail. In a process of its own, as what was found is never forgotten. */
-static void test_finds(void)
+static void test_finds(gconstpointer use)
 {
 	struct fixture f;
 	struct backend *be;
@@ -385,7 +385,9 @@ static void test_finds(void)
 	}
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	be = f.pool->core.backend;
-	ptr = have_cleared(&f, MIB, 0);
+	ptr = use ? fixture_malloc_bytes(&f, MIB, f.streams[0]) : have_cleared(&f, MIB, 0);
+	if (use)
+		fixture_free_at_work(&f, ptr, f.streams[0]);
 	assert_ok(be->ops->enter(be));
 	assert_ok(be->ops->stream_id(be, f.streams[0], &own));
 	assert_ok(be->ops->stream_id(be, f.streams[1], &other));
@@ -393,7 +395,7 @@ static void test_finds(void)
 	be->ops->hand_out(be, (uintptr_t)ptr, MIB, own);
 	assert_ok(vpmm_pool_check(f.pool));
 	be->ops->hand_out(be, (uintptr_t)ptr, MIB, other);
-	assert_error(vpmm_pool_check(f.pool), EUCLEAN, "a clear of");
+	assert_error(vpmm_pool_check(f.pool), EUCLEAN, use ? "a use of" : "a clear of");
 	/* What is left would be reported as well. */
 	_exit(0);
 }
@@ -401,7 +403,8 @@ static void test_finds(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/ordering/finds", test_finds);
+	g_test_add_data_func("/ordering/finds-clear", NULL, test_finds);
+	g_test_add_data_func("/ordering/finds-use", GINT_TO_POINTER(1), test_finds);
 	g_test_add_func("/ordering/copied-twice", test_copied_twice);
 	g_test_add_data_func("/ordering/cleared-copied", NULL, test_cleared_copied);
 	g_test_add_data_func("/ordering/cleared-copied-small", GINT_TO_POINTER(1), test_cleared_copied);

@@ -392,6 +392,8 @@ bool block_release(struct worker *w, struct block *b, struct stream *s)
 	if (b->first == s && !b->shared && !b->of_driver)
 		block_make_own(b->shadow, s);
 	work_note(w, b, s, "free");
+	if (contents_freeing && !s->captured && !tag_is_paused(w, b))
+		contents_freeing(b->shadow->ptr, s->handle);
 	if (!contents_try(w, b->pool, contents_end(w, vpmm_free(pool, b->shadow->ptr, s->handle))))
 		return false;
 	block_released(w, b);

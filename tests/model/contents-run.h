@@ -45,6 +45,9 @@ struct contents_faults {
 /* NULL: none fails. Otherwise runs have one worker. */
 extern const struct contents_faults *contents_faults;
 
+/* NULL, or is told of each block that a stream is about to free. */
+extern void (*contents_freeing)(void *ptr, struct CUstream_st *stream);
+
 /**
  * contents_run() - perform the operations of a seed, and look at everything in the end
  * @seed: the seed

@@ -23,6 +23,7 @@ bool contents_one_in(struct worker *w, int n)
 }
 
 const struct contents_faults *contents_faults;
+void (*contents_freeing)(void *ptr, struct CUstream_st *stream);
 
 void contents_arm(struct worker *w, unsigned int pool)
 {

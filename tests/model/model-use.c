@@ -70,6 +70,8 @@ static int call_free(struct model *m, const struct model_allocation *a)
 	void *ptr = a->ptr;
 	int err;
 
+	if (!m->armed)
+		fixture_freeing(ptr, a->stream);
 	if (m->frees % 16 != 15)
 		return vpmm_free(m->f.pool, ptr, a->stream);
 	err = vpmm_realloc(m->f.pool, &ptr, 0, a->stream);

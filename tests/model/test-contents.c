@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "model/contents-run.h"
+#include "support/fixture.h"
 #include "support/setting.h"
 
 #define SEEDS 12
@@ -49,6 +50,7 @@ static void test_threads(gconstpointer workers)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
+	contents_freeing = fixture_freeing;
 	g_test_add_func("/contents/one-thread", test_alone);
 	g_test_add_func("/contents/one-stream", test_one_stream);
 	g_test_add_data_func("/contents/threads/2", GUINT_TO_POINTER(2), test_threads);

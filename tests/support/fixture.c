@@ -7,6 +7,8 @@
 
 #include "calls/pool.h"
 #include "host/backend.h"
+#include "host/device.h"
+#include "host/streams.h"
 #include "support/fault.h"
 #include "support/fixture.h"
 
@@ -110,8 +112,17 @@ void *fixture_malloc(struct fixture *f, size_t pages, struct CUstream_st *stream
 	return fixture_malloc_bytes(f, pages * PAGE, stream);
 }
 
+void fixture_freeing(void *ptr, struct CUstream_st *stream)
+{
+	struct vpmm_allocation found = { .size = sizeof(found) };
+
+	if (!vpmm_lookup(ptr, &found))
+		host_stream_release(host_device_current(), stream, (uintptr_t)ptr, found.bytes);
+}
+
 void fixture_free(struct fixture *f, void *ptr, struct CUstream_st *stream)
 {
+	fixture_freeing(ptr, stream);
 	assert_ok(vpmm_free(f->pool, ptr, stream));
 	assert_ok(vpmm_pool_check(f->pool));
 }

@@ -60,6 +60,12 @@ char *fixture_malloc_bytes(struct fixture *f, size_t size, struct CUstream_st *s
 /* Allocates for the first stream what the second uses too, with work pending that writes to it. */
 char *fixture_malloc_used(struct fixture *f, size_t size);
 
+/*
+ * Tells the host backend of a free by a stream that is to follow. All that is pending on the stream may use the block,
+ * so that whoever has its memory next comes after it: vpmm_pool_check() fails otherwise.
+ */
+void fixture_freeing(void *ptr, struct CUstream_st *stream);
+
 /* Frees, which must succeed, and checks the pool. */
 void fixture_free(struct fixture *f, void *ptr, struct CUstream_st *stream);
 
