@@ -11,7 +11,6 @@
 #include "host/streams.h"
 #include "util/error.h"
 
-
 REQUIRES(host_streams_lock)
 static struct CUstream_st *find_stream_by_id(uint64_t id)
 {

@@ -12,6 +12,7 @@
 #include "host/streams.h"
 #include "util/env.h"
 #include "util/error.h"
+#include "vpmm.h"
 
 /* The per-thread streams of one thread. */
 struct own_streams {
@@ -248,12 +249,14 @@ int host_stream_copy(int device, struct CUstream_st *stream, uint64_t to, uint64
 void host_stream_release(int device, struct CUstream_st *stream, uint64_t va, size_t size)
 {
 	const struct host_task task = { .release = true, .data = (void *)(uintptr_t)va, .size = size };
-	struct CUstream_st *found;
+	const struct CUstream_st *found;
 
 	lock_acquire(&host_streams_lock);
-	found = host_stream_resolve(device, stream);
-	if (found && found->head && !found->capture)
-		host_stream_push(found, &task);
+	found = stream == VPMM_STREAM_ANY ? NULL : host_stream_resolve(device, stream);
+	for (struct CUstream_st *it = host_streams; it; it = it->older) {
+		if ((it == found || stream == VPMM_STREAM_ANY) && it->device == device && it->head && !it->capture)
+			host_stream_push(it, &task);
+	}
 	lock_release(&host_streams_lock);
 }
 

@@ -81,7 +81,7 @@ int host_stream_submit(int device, struct CUstream_st *stream, vpmm_host_fn fn, 
 /**
  * host_stream_release() - note that the program is about to free memory behind all that is in a queue
  * @device: ordinal
- * @stream: the handle; under capture nothing is noted
+ * @stream: the handle, or VPMM_STREAM_ANY; under capture nothing is noted
  * @va: the memory
  * @size: bytes
  */

@@ -110,7 +110,7 @@ static void note_wait(struct core *core, const struct request *request, uint64_t
 static void tell_change(struct core *core)
 {
 	struct allowance *a = &core->packed->allowance;
-	uint64_t bytes = allowance_bytes(core, account_most(&core->account)), before = a->settled;
+	uint64_t bytes = allowance_bytes(core, account_most(&core->account)), before = a->stepped;
 
 	if (bytes == before || (bytes < before && bytes > before / 2))
 		return;
@@ -118,7 +118,7 @@ static void tell_change(struct core *core)
 		a->surplus += before - bytes;
 	else
 		a->surplus -= MIN(a->surplus, bytes - before);
-	a->settled = bytes;
+	a->stepped = bytes;
 	if (bytes > before && bytes < 2 * before)
 		return;
 	log_add(&core->log, VPMM_LOG_INFO, "overlap: streams wait for each other, for %" PRIu64

@@ -61,7 +61,7 @@ struct allowance_seen {
  * @requests: since @now began
  * @waited: the ids of streams that waited, the latest first; 0: none
  * @waited_for: the block that each waited for
- * @settled: the allowance when it last doubled or halved
+ * @stepped: the allowance when it last doubled or halved
  * @surplus: bytes by which it was lowered then, and which the pool has not given back yet
  */
 struct allowance {
@@ -71,7 +71,7 @@ struct allowance {
 	guint requests;
 	uint64_t waited[ALLOWANCE_STREAMS];
 	uint64_t waited_for[ALLOWANCE_STREAMS];
-	uint64_t settled;
+	uint64_t stepped;
 	uint64_t surplus;
 };
 

@@ -82,7 +82,7 @@ static void step_recall(struct core *core, struct plan *plan)
 		found(plan, PLAN_RECALL, plan->known.addr);
 }
 
-/* The same, once it is settled which of its events are complete. */
+/* The same, once it is known which of its events are complete. */
 static void step_recall_again(struct core *core, struct plan *plan)
 {
 	(void)core;

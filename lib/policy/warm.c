@@ -301,7 +301,7 @@ static void restore_state(struct core *core, const struct warm *warm, bool place
 		return;
 	growth_start(core, CLAMP(warm->held, core_mapped(core), 2 * core_mapped(core)));
 	packed->allowance.before = warm->overlap;
-	packed->allowance.settled = allowance_bytes(core, account_most(&core->account));
+	packed->allowance.stepped = allowance_bytes(core, account_most(&core->account));
 	for (guint i = 0; i < warm->decisions->len && placed; i++) {
 		const struct decision *decision = &g_array_index(warm->decisions, struct decision, i);
 

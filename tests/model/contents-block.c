@@ -375,6 +375,8 @@ static bool release_any(struct worker *w, struct block *b, struct stream *s)
 	struct vpmm_pool *pool = contents_pool(w, b->pool);
 
 	work_note(w, b, s, "free on any");
+	if (contents_freeing && !tag_is_paused(w, b))
+		contents_freeing(b->shadow->ptr, VPMM_STREAM_ANY);
 	if (!contents_try(w, b->pool, contents_end(w, vpmm_free(pool, b->shadow->ptr, VPMM_STREAM_ANY))))
 		return false;
 	block_released(w, b);

@@ -119,6 +119,8 @@ void model_free_any(struct model *m, guint index, struct CUstream_st *stream)
 	}
 	held = model_hold(m, a);
 	m->holds = true;
+	if (!m->armed)
+		fixture_freeing(a->ptr, VPMM_STREAM_ANY);
 	if (model_may_fail(m, vpmm_free(m->f.pool, a->ptr, VPMM_STREAM_ANY))) {
 		model_check(m);
 		assert_ok(vpmm_free(m->f.pool, a->ptr, VPMM_STREAM_ANY));
