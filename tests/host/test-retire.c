@@ -6,6 +6,7 @@
 
 #include "calls/pool.h"
 #include "support/kinds.h"
+#include "support/setting.h"
 
 /* Of so many rounds the second half must not need what the first did not. */
 #define ROUNDS 4000
@@ -122,11 +123,12 @@ static size_t bytes_in_use(void)
 
 static void churn_many(struct fixture *f, size_t size, bool retire)
 {
+	guint rounds = setting_at_most("VPMM_TEST_STEPS", ROUNDS);
 	size_t before = 0;
 
-	for (int i = 0; i < ROUNDS; i++) {
+	for (guint i = 0; i < rounds; i++) {
 		churn(f->pool, size, retire);
-		if (i == ROUNDS / 2)
+		if (i == rounds / 2)
 			before = bytes_in_use();
 	}
 	assert_ok(vpmm_pool_check(f->pool));
@@ -298,11 +300,12 @@ static void epoch(struct epochs *e, unsigned int number)
 static void test_one_after_another(gconstpointer data)
 {
 	struct epochs e = { .ending = data, .rand = g_rand_new_with_seed(7) };
+	guint epochs = setting_at_most("VPMM_TEST_STEPS", EPOCHS);
 	struct vpmm_stats stats;
 
 	fixture_open(&e.f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_NONE });
 	assert_ok(vpmm_host_stream_create(&e.beside));
-	for (unsigned int i = 0; i < EPOCHS; i++)
+	for (guint i = 0; i < epochs; i++)
 		epoch(&e, i);
 	assert_ok(vpmm_pool_check(e.f.pool));
 	stats = fixture_stats(&e.f);
@@ -310,7 +313,7 @@ static void test_one_after_another(gconstpointer data)
 	g_assert_cmpuint(stats.peak_taken, <=, e.peak + e.peak / 50);
 	g_assert_cmpuint(stats.held, ==, 0);
 	g_assert_cmpuint(stats.streams, <=, 256);
-	for (unsigned int i = EPOCHS; i < EPOCHS + LAG; i++)
+	for (guint i = epochs; i < epochs + LAG; i++)
 		epoch_end(&e, &e.streams[i % LAG]);
 	for (int i = 0; i < KEPT; i++)
 		epoch_free(&e, &e.kept[i], e.beside);
