@@ -234,8 +234,8 @@ static bool claim_end(struct vpmm_pool *pool)
 }
 
 /*
- * Whether this thread is the one that ends the pool. Either way the pool is no default pool any more, so that a thread
- * that is not the one finds or makes the next. A default pool is claimed first: vpmm_pool_destroy() ends any other.
+ * Returns whether this thread ends the pool. The pool is no default pool afterwards, so a thread that came second finds
+ * or creates the next one. The claim comes first, as vpmm_pool_destroy() would end a pool that is no default pool.
  */
 static bool claim_default_end(struct vpmm_pool *pool)
 {

@@ -216,7 +216,7 @@ static size_t come_home(struct core *core, struct place **place, uint64_t end)
 	return size;
 }
 
-/* Makes the old home of extents loose: whether it is free depends on where they have their home when that is asked. */
+/* Makes the old home of extents loose: region_decide() makes it free if their home is here by then. */
 static void loosen(struct core *core, uint64_t addr, size_t size)
 {
 	struct region_map *map = &core->regions;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Loose regions: whether one is free or a zombie is decided when somebody asks. Code that reads free regions or zombies
- * calls the functions here, or walks from a region that they or region_around() returned: all of these decide first.
+ * A loose region is free or a zombie: region_decide() finds out which. Code that reads free regions or zombies calls
+ * the functions here, or walks from a region that they or region_around() returned: all of these decide first.
  */
 #ifndef REGION_LOOSE_H
 #define REGION_LOOSE_H

@@ -70,8 +70,8 @@ static bool shares_bytes(struct host_backend *host, uint64_t a, size_t a_size, u
 }
 
 /*
- * Who writes comes after all others, and who reads after those that write. What is given away may be written. A copy of
- * what nobody has written since it was freed may come at any time.
+ * A write comes after all pending work on the memory, and a read after pending writes. The stream that is given memory
+ * may write it. A copy may read memory that nobody has written since it was freed: what it reads means nothing.
  */
 static bool conflicts(struct host_backend *host, const struct host_access *access, const struct host_pending *pending)
 {
@@ -147,7 +147,7 @@ int host_order_check_unmap(struct host_backend *host, uint64_t va, size_t size)
 	for (guint i = 0; found && i < found->len && !ret; i++) {
 		const struct host_pending *work = &g_array_index(found, struct host_pending, i);
 
-		/* What the program has submitted need not use the block, and an unmap has an event to come after. */
+		/* A program's work behind a free need not use that block. The guard event of an unmap is checked apart. */
 		if (!work->released && ((work->to < va + size && va < work->to + work->size) ||
 					(work->from && work->from < va + size && va < work->from + work->size)))
 			ret = error_set(-EBUSY, "unmap: the %zu bytes at %#" PRIx64 " have a %s of the library pending,"

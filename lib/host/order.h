@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Work that is pending on memory, in the queues of streams: the library's clears and copies, and, for tests that tell,
- * what the program has submitted for a block when it frees that. Whoever gets memory next has to come after those that
- * are pending on it. No invariant of a pool says so, and a program sees it only as contents that change by themselves,
+ * Streams have work pending on memory: the library's clears and copies, and the program's own work on a block that it
+ * frees, which a test makes known by host_stream_release(). Whoever gets the memory next has to come after all of that.
+ * No invariant of a pool says so, and a program sees it only as contents that change by themselves,
  * so the host backend looks: when the library gives memory to a stream, clears it, copies it, unmaps it, or returns it
  * to the stream-ordered allocator. What it finds is kept for vpmm_pool_check().
  */

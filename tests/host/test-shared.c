@@ -187,7 +187,7 @@ static void test_retire_fails(void)
 		backend_fault_arm(be, ops[i], 0, 0, 0);
 		backend_fault_arm(be, BACKEND_OP_sync, 0, 0, 0);
 	}
-	/* Each but one, as the thread that sees to ranges may enter the backend, too. */
+	/* All enters behind the first fail: the thread that renews pages of ranges may enter the backend meanwhile. */
 	backend_fault_arm(be, BACKEND_OP_enter, 1, UINT_MAX, -EIO);
 	g_assert_cmpint(vpmm_stream_retire(f.pool, f.streams[1]), ==, -EIO);
 	backend_fault_arm(be, BACKEND_OP_enter, 0, 0, 0);

@@ -369,14 +369,20 @@ void block_make_own(struct shadow *shadow, const struct stream *s)
 		g_atomic_int_compare_and_exchange(&shadow->own, 0, (gint)s->index + 1);
 }
 
+/* Work cannot use memory that a pause has taken. */
+static void announce_free(struct worker *w, struct block *b, struct CUstream_st *handle)
+{
+	if (contents_freeing && !tag_is_paused(w, b))
+		contents_freeing(b->shadow->ptr, handle);
+}
+
 /* Behind all that any stream was given to do. Captures that the pool does not know of would not survive that. */
 static bool release_any(struct worker *w, struct block *b, struct stream *s)
 {
 	struct vpmm_pool *pool = contents_pool(w, b->pool);
 
 	work_note(w, b, s, "free on any");
-	if (contents_freeing && !tag_is_paused(w, b))
-		contents_freeing(b->shadow->ptr, VPMM_STREAM_ANY);
+	announce_free(w, b, VPMM_STREAM_ANY);
 	if (!contents_try(w, b->pool, contents_end(w, vpmm_free(pool, b->shadow->ptr, VPMM_STREAM_ANY))))
 		return false;
 	block_released(w, b);
@@ -394,8 +400,7 @@ bool block_release(struct worker *w, struct block *b, struct stream *s)
 	if (b->first == s && !b->shared && !b->of_driver)
 		block_make_own(b->shadow, s);
 	work_note(w, b, s, "free");
-	if (contents_freeing && !s->captured && !tag_is_paused(w, b))
-		contents_freeing(b->shadow->ptr, s->handle);
+	announce_free(w, b, s->handle);
 	if (!contents_try(w, b->pool, contents_end(w, vpmm_free(pool, b->shadow->ptr, s->handle))))
 		return false;
 	block_released(w, b);
