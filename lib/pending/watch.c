@@ -155,18 +155,19 @@ static void graph_gone(struct pending *pending, uint64_t id)
 		end_group(pending, graph->group);
 }
 
-void watch_collect(struct pending *pending)
+bool watch_collect(struct pending *pending)
 {
 	struct watch *list, *watch;
 
 	lock_assert_held(&pending->core->lock);
 	if (!atomic_load_explicit(&pending->watches->gone, memory_order_relaxed))
-		return;
+		return false;
 	list = atomic_exchange_explicit(&pending->watches->gone, NULL, memory_order_acquire);
 	while ((watch = take_next(&list))) {
 		graph_gone(pending, watch->id);
 		g_free(watch);
 	}
+	return true;
 }
 
 void watch_await(struct pending *pending)

@@ -11,6 +11,7 @@
 #ifndef WATCH_H
 #define WATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct CUstream_st;
@@ -41,8 +42,10 @@ void watch_begin(struct pending *pending, uint64_t id, struct CUstream_st *handl
 /**
  * watch_collect() - give back the memory of graphs that are gone by now
  * @pending: what the pool has pending, its backend entered
+ *
+ * Return: whether the backend has reported any since the last call.
  */
-void watch_collect(struct pending *pending);
+bool watch_collect(struct pending *pending);
 
 /**
  * watch_await() - the same, once the device has completed all its work, for what the backend is about to tell

@@ -126,16 +126,17 @@ static int wait_for_frees(struct pending *pending, bool device)
 
 /*
  * Waits for all frees and, with @gone, up to 25 ms for the backend to report graphs that are gone. Most graphs are not:
- * a request that frees can serve must not wait for them, so this is a round of its own.
+ * a request that frees can serve must not wait for them, so this is a round of its own. @ended: memory of graphs has
+ * come back since the request was last tried.
  */
-static int reclaim_pending(struct pending *pending, const struct request *request, bool gone)
+static int reclaim_pending(struct pending *pending, const struct request *request, bool ended, bool gone)
 {
 	struct core *core = pending->core;
 	uint64_t cached = cached_bytes(core), deferred = hold_pending(pending), small = trim_small_pending(core);
 	uint64_t graphs = watch_held(pending);
 	int err;
 
-	if (!is_pending(pending, request, cached + small + graphs))
+	if (!ended && !is_pending(pending, request, cached + small + graphs))
 		return -ENOMEM;
 	err = judge_request(core, request, cached + deferred + graphs, small);
 	if (err)
@@ -174,11 +175,15 @@ static int reclaim_whole(struct core *core, const struct request *request)
 
 int reclaim(struct pending *pending, const struct request *request, int round)
 {
+	bool ended;
+
 	lock_assert_held(&pending->core->lock);
-	watch_collect(pending);
+	ended = watch_collect(pending);
 	if (!round)
 		return reclaim_unused(pending->core);
 	if (round == 3)
 		return reclaim_whole(pending->core, request);
-	return round == 2 && !watch_held(pending) ? -ENOMEM : reclaim_pending(pending, request, round == 2);
+	if (round == 2 && !ended && !watch_held(pending))
+		return -ENOMEM;
+	return reclaim_pending(pending, request, ended, round == 2);
 }

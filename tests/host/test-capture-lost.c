@@ -422,6 +422,21 @@ static void test_waited_for(void)
 	fixture_close(&f);
 }
 
+/* The report comes after the wait for frees, and nothing else keeps the request waiting then. */
+static void test_reported_between_waits(void)
+{
+	struct vpmm_host_graph *graph;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 4 * PAGE });
+	graph = capture_scratch_here(&f, 3 * PAGE);
+	assert_ok(vpmm_host_graph_launch(graph, f.streams[1]));
+	destroy(graph);
+	fixture_free(&f, fixture_malloc(&f, 3, f.streams[0]), f.streams[0]);
+	assert_all_back(&f);
+	fixture_close(&f);
+}
+
 static unsigned int sleeps;
 
 /* Replaces GLib's in the library too, and counts: the pool sleeps while it waits for a report of the backend. */
@@ -519,6 +534,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/capture-lost/two-pools", test_two_pools);
 	g_test_add_func("/capture-lost/outlives-pool", test_outlives_pool);
 	g_test_add_func("/capture-lost/waited-for", test_waited_for);
+	g_test_add_func("/capture-lost/reported-between-waits", test_reported_between_waits);
 	g_test_add_func("/capture-lost/not-waited-for", test_not_waited_for);
 	g_test_add_func("/capture-lost/threads", test_threads);
 	return g_test_run();
