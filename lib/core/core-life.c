@@ -64,6 +64,7 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	core->spans.ages = settings->overlap;
 	core->spans.cell = REGION_CELL_SLABS;
 	memo_init(&core->memo);
+	memo_init(&core->routine);
 	extent_map_init(&core->extents, backend, settings->page_size);
 	account_init(&core->account);
 	stream_map_init(&core->streams, backend, &core->account, info->memory_total / UNMARKED_PART, core_pass,
@@ -103,6 +104,7 @@ void core_clear(struct core *core)
 	region_map_clear(&core->regions);
 	region_map_clear(&core->spans);
 	memo_clear(&core->memo);
+	memo_clear(&core->routine);
 	g_hash_table_destroy(core->small);
 	stream_map_clear(&core->streams);
 	account_clear(&core->account);

@@ -87,7 +87,7 @@ struct counts {
  *
  * @regions: the region map, all but the slabs
  * @spans: the region map of slabs: small requests live long, and each would pin an extent
- * @memo: earlier decisions about @regions
+ * @memo: earlier decisions about @regions, by what is allocated; @routine: by what was asked for before
  * @extents: physical memory
  * @streams: the streams that the pool has met
  * @resting: mappings must not change: the pool is an arena that is paused, or about to be paused or resumed
@@ -133,6 +133,7 @@ struct core {
 	struct region_map regions;
 	struct region_map spans;
 	struct memo memo;
+	struct memo routine;
 	struct extent_map extents;
 	struct stream_map streams;
 	uint64_t peers_unsure;

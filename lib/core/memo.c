@@ -39,9 +39,9 @@ static uint64_t worth(uint64_t addr, size_t size)
 	return mix(addr * UINT64_C(0x9e3779b97f4a7c15) + size);
 }
 
-static uint64_t key_of_size(const struct memo *memo, size_t size)
+static uint64_t key_of(uint64_t state, size_t size)
 {
-	return memo->state ^ mix(size);
+	return state ^ mix(size);
 }
 
 static struct memo_row *row_of(const struct memo *memo, uint64_t key)
@@ -87,6 +87,11 @@ void memo_enter(struct memo *memo, uint64_t addr, size_t size)
 void memo_leave(struct memo *memo, uint64_t addr, size_t size)
 {
 	memo->state -= worth(addr, size);
+}
+
+uint64_t memo_next(uint64_t latest, size_t size)
+{
+	return (latest << 2) + (size * UINT64_C(0x9e3779b97f4a7c15) >> 20);
 }
 
 /* The slot of a decision; NULL: none. Each key begins its search at a slot of its own. */
@@ -142,7 +147,7 @@ static void delete_slot(struct memo *memo, uint32_t where)
 		*slot = EMPTIED;
 }
 
-static void append(struct memo *memo, uint64_t key, uint64_t addr)
+static void append(struct memo *memo, const struct decision *decision)
 {
 	uint32_t where;
 
@@ -151,8 +156,8 @@ static void append(struct memo *memo, uint64_t key, uint64_t addr)
 	else if (memo->count > memo->mask)
 		delete_slot(memo, memo->count & memo->mask);
 	where = memo->count++ & memo->mask;
-	memo->log[where] = (struct decision){ .key = key, .addr = addr };
-	add_slot(memo, key, where);
+	memo->log[where] = *decision;
+	add_slot(memo, decision->key, where);
 	/* Prefetch the row that the next insertion makes room in. */
 	if (memo->count > memo->mask)
 		__builtin_prefetch(row_of(memo, memo->log[memo->count & memo->mask].key));
@@ -160,12 +165,12 @@ static void append(struct memo *memo, uint64_t key, uint64_t addr)
 
 void memo_restore(struct memo *memo, uint64_t key, uint64_t addr)
 {
-	append(memo, key, addr);
+	append(memo, &(struct decision){ .key = key, .addr = addr });
 }
 
-struct memo_found memo_find(const struct memo *memo, size_t size)
+struct memo_found memo_find(const struct memo *memo, uint64_t state, size_t size)
 {
-	struct memo_found found = { .key = key_of_size(memo, size), .where = memo->next & memo->mask };
+	struct memo_found found = { .key = key_of(state, size), .where = memo->next & memo->mask };
 
 	if (memo->next >= memo->count || memo->log[found.where].key != found.key) {
 		const uint32_t *slot = find_slot(memo, found.key);
@@ -175,6 +180,7 @@ struct memo_found memo_find(const struct memo *memo, size_t size)
 		found.where = *slot & WHERE;
 	}
 	found.addr = memo->log[found.where].addr;
+	found.before = memo->log[found.where].before;
 	return found;
 }
 
@@ -188,13 +194,21 @@ static void follow(struct memo *memo, const struct memo_found *found)
 	if (age > MEMO_MOST / 2) {
 		delete_slot(memo, where);
 		memo->log[where].key = 0;
-		append(memo, found->key, found->addr);
+		append(memo, &(struct decision){ .key = found->key, .addr = found->addr, .before = found->before });
 	}
+}
+
+static void decision_replace(struct decision *decision, uint64_t addr)
+{
+	if (decision->addr == addr)
+		return;
+	decision->before = decision->addr;
+	decision->addr = addr;
 }
 
 static void put_decision(struct memo *memo, const struct memo_found *found, size_t size, uint64_t addr)
 {
-	uint64_t key = key_of_size(memo, size);
+	uint64_t key = key_of(memo->state, size);
 	struct decision *last = &memo->log[(memo->next - 1) & memo->mask];
 	uint32_t *slot = found->key == key && !found->addr ? NULL : find_slot(memo, key);
 	bool again = memo->next && last->key == key;
@@ -204,11 +218,11 @@ static void put_decision(struct memo *memo, const struct memo_found *found, size
 	 * none.
 	 */
 	if (again)
-		last->addr = addr;
+		decision_replace(last, addr);
 	if (slot)
-		memo->log[*slot & WHERE].addr = addr;
+		decision_replace(&memo->log[*slot & WHERE], addr);
 	else if (!again)
-		append(memo, key, addr);
+		append(memo, &(struct decision){ .key = key, .addr = addr });
 }
 
 void memo_note(struct memo *memo, const struct memo_found *found, size_t size, uint64_t addr)

@@ -2,8 +2,15 @@
 /*
  * A memo of decisions. A program that repeats itself then gets the same decisions again, and settles.
  *
- * The key of a decision is the set of allocations, with their addresses, and the requested size. The same key gives
- * the same address again if it is available, which leads to the state that the next request was decided in.
+ * A pool has two. In core.memo the key of a decision is the set of allocations, with their addresses, and the requested
+ * size. The same key gives the same address again if it is available, which leads to the state that the next request
+ * was decided in.
+ *
+ * Some programs never come back to a state: a training step keeps its gradients until the next one, and they lie
+ * elsewhere then. In core.routine the key is of the latest sizes that the stream has asked for, so each pass gives a
+ * block the address that the pass before gave it, as far as that is available. The passes become alike, and as soon as
+ * one ends in the state that it began in, core.memo has all that follows. A decision has two addresses there: a pass
+ * that allocates a block before it frees that of the pass before has them in turn.
  *
  * Decisions are kept in a log, in the order in which they were made. A program that repeats itself follows the log, so
  * the entry after the last hit is tried first: there are too many for the processor's caches, and only sequential
@@ -18,9 +25,10 @@
 struct decision {
 	uint64_t key;			/* of the state and the size */
 	uint64_t addr;
+	uint64_t before;		/* the address that @addr replaced; 0: none */
 };
 
-/* The most decisions in a memo: a training step makes some thousands. With the table they take 8 MB. */
+/* The most decisions in a memo: a training step makes some thousands. With the table they take 10 MB. */
 #define MEMO_MOST (256 * 1024)
 
 /* Entries of a hash bucket; if it is full, the oldest is replaced. */
@@ -38,7 +46,8 @@ struct memo_row {
  * @next: the number of the decision that is expected
  * @rows: the hash table
  * @row_mask: its rows, a power of two, less one
- * @state: a hash of all allocations and their addresses
+ * @state: what the keys are of, besides the size: a hash of all allocations and their addresses; or that of
+ *	memo_next()
  */
 struct memo {
 	struct decision *log;
@@ -70,23 +79,35 @@ void memo_enter(struct memo *memo, uint64_t addr, size_t size);
 void memo_leave(struct memo *memo, uint64_t addr, size_t size);
 
 /**
+ * memo_next() - the hash of the latest sizes, once there is one more
+ * @latest: the hash so far, at first 0
+ * @size: the size
+ *
+ * Return: a hash of the latest 32.
+ */
+uint64_t memo_next(uint64_t latest, size_t size);
+
+/**
  * struct memo_found - what the memo has for a request
  * @key: the request and the state
  * @addr: the address; 0: none
+ * @before: the address that this one replaced; 0: none
  * @where: index of the decision in the log, if there is one
  */
 struct memo_found {
 	uint64_t key;
 	uint64_t addr;
+	uint64_t before;
 	uint32_t where;
 };
 
 /**
- * memo_find() - the decision for a request in this state
+ * memo_find() - the decision for a request in a state
  * @memo: the memo
+ * @state: @memo's, or what that is going to be
  * @size: bytes requested
  */
-struct memo_found memo_find(const struct memo *memo, size_t size);
+struct memo_found memo_find(const struct memo *memo, uint64_t state, size_t size);
 
 /**
  * memo_note() - a request is about to get an address: note it before memo_enter()

@@ -108,6 +108,7 @@ struct event {
  * @refs: regions and events that refer to it
  * @first: it is the first stream of the pool
  * @captured: it stands for a capture: it cannot be recorded, and cannot be made to wait
+ * @latest: the hash of memo_next() of its requests that no cache served, without those for slabs
  * @link: its link in the map's @all
  * @busy_link: its link in @busy, while it has pending events
  */
@@ -122,6 +123,7 @@ struct stream {
 	uint64_t refs;
 	bool first;
 	bool captured;
+	uint64_t latest;
 	GList link;
 	GList busy_link;
 };

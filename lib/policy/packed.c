@@ -57,14 +57,25 @@ static int commit_slab(struct core *core, const struct plan *plan, uint64_t *add
 	return err;
 }
 
+/* For requests that come in the same state, or behind the same requests. */
+static void note_decision(struct core *core, const struct plan *plan, uint64_t addr)
+{
+	struct stream *stream = plan->request->stream;
+	size_t size = plan->request->size;
+
+	memo_note(&core->memo, &plan->known, size, addr);
+	core->routine.state = stream->latest;
+	if (plan->routine.key)
+		memo_note(&core->routine, &plan->routine, size, addr);
+	stream->latest = memo_next(stream->latest, size);
+	recent_note(core, addr, size);
+}
+
 /* What later requests learn from a block in a range that was there. */
 static void note_range(struct core *core, const struct plan *plan)
 {
-	size_t size = plan->request->size;
-
-	memo_note(&core->memo, &plan->known, size, plan->addr);
-	recent_note(core, plan->addr, size);
-	exchange_note(core, plan->addr, size, plan->way == PLAN_RECALL);
+	note_decision(core, plan, plan->addr);
+	exchange_note(core, plan->addr, plan->request->size, plan->way == PLAN_RECALL);
 }
 
 /* Commits a recall, as a steady program does most: the memory becomes the block without being free there first. */
@@ -106,10 +117,8 @@ static int commit_gather(struct core *core, struct plan *plan, uint64_t *addr)
 	err = gather_carry_out(&plan->gathering, request->handle, addr);
 	if (err)
 		return err;
-	if (plan->gathering.size == request->size) {
-		memo_note(&core->memo, &plan->known, request->size, *addr);
-		recent_note(core, *addr, request->size);
-	}
+	if (plan->gathering.size == request->size)
+		note_decision(core, plan, *addr);
 	take(core, &core->regions, request, addr, plan->order.own);
 	return 0;
 }

@@ -73,12 +73,36 @@ static inline void reach_known(struct core *core, struct plan *plan)
 		reach(core, plan, plan->known.addr);
 }
 
-/* The decision of last time in this state, so that a program that repeats itself settles. */
+/* Whether an address can be had without a wait; if so, the request gets it. */
+static bool recall(struct core *core, struct plan *plan, uint64_t addr)
+{
+	if (addr)
+		reach(core, plan, addr);
+	if (!plan->reached)
+		return false;
+	if (order_is_ready(&plan->order))
+		found(plan, PLAN_RECALL, addr);
+	else
+		forget_order(plan);
+	return plan->way != PLAN_NONE;
+}
+
+/* The address of the pass before, or that of the one before that. */
+static void recall_routine(struct core *core, struct plan *plan)
+{
+	plan->routine = memo_find(&core->routine, plan->request->stream->latest, plan->request->size);
+	if (!recall(core, plan, plan->routine.addr))
+		recall(core, plan, plan->routine.before);
+}
+
+/* The decision of last time in this state or behind these requests, so that a program that repeats itself settles. */
 static void step_recall(struct core *core, struct plan *plan)
 {
-	plan->known = memo_find(&core->memo, plan->request->size);
+	plan->known = memo_find(&core->memo, core->memo.state, plan->request->size);
 	reach_known(core, plan);
-	if (plan->reached && order_is_ready(&plan->order))
+	if (!plan->reached)
+		recall_routine(core, plan);
+	else if (order_is_ready(&plan->order))
 		found(plan, PLAN_RECALL, plan->known.addr);
 }
 

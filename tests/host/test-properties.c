@@ -295,6 +295,10 @@ static void test_had(gconstpointer data)
 #define SETTLED_PASS 3
 #define PASSES 6
 
+/* The same for training. Without core.routine each of ten programs makes calls in its 20th pass. */
+#define TRAINING_SETTLED 16
+#define TRAINING_PASSES 20
+
 /*
  * How many programs are tried, how many blocks a pass has at a time, how often it replaces one, and how many others
  * stay for ever. Passes with small blocks are short, so many are tried.
@@ -352,31 +356,27 @@ static uint64_t driver_calls(const struct run *run)
 	return stats.creates + stats.maps + stats.unmaps + stats.releases;
 }
 
-static bool settles(const struct load *load, uint32_t seed)
+/* Runs a pass so often; from one on none makes a driver call. */
+static bool settles(const GArray *kept, const GArray *pass, uint32_t seed, int passes, int settled_pass)
 {
 	const struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .va_size = (size_t)256 << 30 };
-	GRand *rand = g_rand_new_with_seed(seed);
-	GArray *pass = one_pass(load, rand), *kept = kept_blocks(load, rand);
 	GString *calls = g_string_new(NULL);
 	bool settled = true;
 	struct run run;
 
 	run_open(&run, &opts);
 	run_program(&run, kept);
-	for (int i = 1; i <= PASSES; i++) {
+	for (int i = 1; i <= passes; i++) {
 		uint64_t before = driver_calls(&run), made;
 
 		run_program(&run, pass);
 		made = driver_calls(&run) - before;
-		settled = settled && (i < SETTLED_PASS || !made);
+		settled = settled && (i < settled_pass || !made);
 		g_string_append_printf(calls, " %" PRIu64, made);
 	}
 	if (!settled)
 		g_test_message("seed %u: driver calls of each pass:%s", seed, calls->str);
 	run_close(&run);
-	g_array_unref(kept);
-	g_array_unref(pass);
-	g_rand_free(rand);
 	g_string_free(calls, TRUE);
 	return settled;
 }
@@ -387,8 +387,69 @@ static void test_settles(gconstpointer data)
 	uint64_t seeds = setting("VPMM_TEST_SEEDS", load->programs), first = setting("VPMM_TEST_SEED", 1);
 
 	for (uint64_t seed = first; seed < first + seeds; seed++) {
-		if (!settles(load, (uint32_t)seed))
+		GRand *rand = g_rand_new_with_seed((uint32_t)seed);
+		GArray *pass = one_pass(load, rand), *kept = kept_blocks(load, rand);
+
+		if (!settles(kept, pass, (uint32_t)seed, PASSES, SETTLED_PASS))
 			g_test_fail();
+		g_array_unref(kept);
+		g_array_unref(pass);
+		g_rand_free(rand);
+	}
+}
+
+#define LAYERS 40
+#define BATCHES 4
+
+/* The slots of training: those of the layers' gradients and outputs, and of what each layer needs for itself. */
+enum { GRADIENTS, OUTPUTS = LAYERS, DELTAS = 2 * LAYERS, WORK = DELTAS + 2 };
+
+/* A step of training. Gradients live until the backward pass, so a pass leaves those of its last step. */
+static void training_step(GArray *pass, const size_t *weights, const size_t *outputs, size_t samples)
+{
+	for (uint32_t i = 0; i < LAYERS; i++) {
+		program_add(pass, WORK, samples * outputs[i] / 2);
+		program_add(pass, OUTPUTS + i, samples * outputs[i]);
+		program_add(pass, WORK, 0);
+	}
+	for (uint32_t i = 0; i < LAYERS; i++)
+		program_add(pass, GRADIENTS + i, 0);
+	for (uint32_t i = LAYERS; i-- > 0; ) {
+		program_add(pass, DELTAS + i % 2, samples * outputs[i]);
+		if (i < LAYERS - 1)
+			program_add(pass, DELTAS + (i + 1) % 2, 0);
+		program_add(pass, GRADIENTS + i, weights[i]);
+		program_add(pass, OUTPUTS + i, 0);
+	}
+	program_add(pass, DELTAS, 0);
+}
+
+/* No pass of it ends with the addresses that it began with, as long as each gets others for its gradients. */
+static void test_training_settles(void)
+{
+	uint64_t seeds = setting("VPMM_TEST_SEEDS", 20), first = setting("VPMM_TEST_SEED", 1);
+
+	for (uint64_t seed = first; seed < first + seeds; seed++) {
+		GRand *rand = g_rand_new_with_seed((uint32_t)seed);
+		GArray *kept = program_new(), *pass = program_new();
+		size_t weights[LAYERS], outputs[LAYERS];
+
+		for (uint32_t i = 0; i < LAYERS; i++) {
+			weights[i] = random_size(rand, 4 * KIB, 16 * MIB);
+			outputs[i] = random_size(rand, 256 * KIB, 4 * MIB);
+			program_add(kept, GRADIENTS + i, weights[i]);
+		}
+		for (int i = 0; i < BATCHES; i++) {
+			size_t samples = (size_t)g_rand_int_range(rand, 2, 9);
+
+			training_step(pass, weights, outputs, samples);
+			training_step(pass, weights, outputs, samples);
+		}
+		if (!settles(kept, pass, (uint32_t)seed, TRAINING_PASSES, TRAINING_SETTLED))
+			g_test_fail();
+		g_array_unref(kept);
+		g_array_unref(pass);
+		g_rand_free(rand);
 	}
 }
 
@@ -410,5 +471,6 @@ int main(int argc, char **argv)
 			add_had(&promises[i], &kinds[j]);
 	}
 	fixture_add_rows("/properties/settles", loads, test_settles);
+	g_test_add_func("/properties/settles/training", test_training_settles);
 	return g_test_run();
 }

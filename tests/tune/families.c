@@ -343,6 +343,49 @@ static void write_handed_on(struct program *p, uint32_t seed)
 	set_end(&set);
 }
 
+#define LAYERS 60
+#define BATCHES 6
+
+/* Training in batches of several sizes: gradients live until the next backward pass allocates them anew. */
+static void write_training(struct program *p, uint32_t seed)
+{
+	size_t weights[LAYERS], outputs[LAYERS], scale[BATCHES];
+	uint32_t layers[LAYERS], grads[LAYERS];
+	struct set set;
+
+	set_begin(&set, seed);
+	for (int i = 0; i < LAYERS; i++) {
+		weights[i] = draw_log(&set, 4 * KB, 16 * MB);
+		outputs[i] = draw_log(&set, 256 * KB, 4 * MB);
+		program_malloc(p, weights[i], 0);
+	}
+	for (int i = 0; i < BATCHES; i++)
+		scale[i] = draw(&set, 2, 9);
+	for (int step = 0; step < 2 * BATCHES; step++) {
+		size_t times = scale[step / 2];
+		uint32_t delta = 0, last;
+
+		for (int i = 0; i < LAYERS; i++) {
+			uint32_t work = program_malloc(p, times * outputs[i] / 2, 0);
+
+			layers[i] = program_malloc(p, times * outputs[i], 0);
+			program_free(p, work, 0);
+		}
+		for (int i = 0; step && i < LAYERS; i++)
+			program_free(p, grads[i], 0);
+		for (int i = LAYERS - 1; i >= 0; i--) {
+			last = delta;
+			delta = program_malloc(p, times * outputs[i], 0);
+			if (i < LAYERS - 1)
+				program_free(p, last, 0);
+			grads[i] = program_malloc(p, weights[i], 0);
+			program_free(p, layers[i], 0);
+		}
+		program_free(p, delta, 0);
+	}
+	set_end(&set);
+}
+
 const struct family families[] = {
 	{ "first in first out", write_fifo_1 },
 	{ "first in first out, 4 streams", write_fifo_4 },
@@ -360,5 +403,6 @@ const struct family families[] = {
 	{ "blocks that grow by 8 %", write_growing },
 	{ "fill and empty at random", write_fill_empty },
 	{ "streams that hand on", write_handed_on },
+	{ "training in batches of six sizes", write_training },
 };
 const size_t n_families = G_N_ELEMENTS(families);

@@ -35,16 +35,6 @@ static void fail(struct run *run, const char *what)
 	run->result->failed = true;
 }
 
-static void run_malloc(struct run *run, const struct trace_op *op)
-{
-	run->live += op->bytes;
-	run->result->live = MAX(run->result->live, run->live);
-	run->sizes[op->slot] = op->bytes;
-	run->homes[op->slot] = op->stream;
-	if (vpmm_malloc(run->pool, &run->blocks[op->slot], op->bytes, run->streams[op->stream]))
-		fail(run, "allocation");
-}
-
 static void run_free(struct run *run, uint32_t slot, uint32_t stream)
 {
 	if (vpmm_free(run->pool, run->blocks[slot], run->streams[stream]))
@@ -53,7 +43,31 @@ static void run_free(struct run *run, uint32_t slot, uint32_t stream)
 	run->live -= run->sizes[slot];
 }
 
+static void run_malloc(struct run *run, const struct trace_op *op)
+{
+	void *left = run->blocks[op->slot];
+	size_t size = run->sizes[op->slot];
+	uint32_t home = run->homes[op->slot];
+
+	if (left && measure_keep == MEASURE_KEEP_BEFORE) {
+		run_free(run, op->slot, home);
+		left = NULL;
+	}
+	run->live += op->bytes;
+	run->result->live = MAX(run->result->live, run->live);
+	run->sizes[op->slot] = op->bytes;
+	run->homes[op->slot] = op->stream;
+	if (vpmm_malloc(run->pool, &run->blocks[op->slot], op->bytes, run->streams[op->stream]))
+		fail(run, "allocation");
+	if (!left)
+		return;
+	run->live -= size;
+	if (vpmm_free(run->pool, left, run->streams[home]))
+		fail(run, "free");
+}
+
 double measure_price = 1;
+enum measure_keep measure_keep;
 
 double measure_calls(const struct vpmm_stats *before, const struct vpmm_stats *after)
 {
@@ -62,6 +76,14 @@ double measure_calls(const struct vpmm_stats *before, const struct vpmm_stats *a
 	return measure_price * ((double)created * CREATED_MS + (double)(mapped - created) * MOVED_MS +
 				(double)(after->unmaps - before->unmaps) * UNMAPPED_MS +
 				(double)(after->releases - before->releases) * RELEASED_MS);
+}
+
+static void free_left(struct run *run)
+{
+	for (uint32_t i = 0; i < run->trace->slots; i++) {
+		if (run->blocks[i])
+			run_free(run, i, run->homes[i]);
+	}
 }
 
 static void run_operations(struct run *run)
@@ -74,10 +96,8 @@ static void run_operations(struct run *run)
 		else
 			run_free(run, op->slot, op->stream);
 	}
-	for (uint32_t i = 0; i < run->trace->slots; i++) {
-		if (run->blocks[i])
-			run_free(run, i, run->homes[i]);
-	}
+	if (measure_keep == MEASURE_KEEP_NOT)
+		free_left(run);
 }
 
 /* A pass after the first, apart for tests/tune/instructions.py, which counts in here. */
@@ -108,7 +128,7 @@ static void run_pass(struct run *run, unsigned int pass)
 	moved = after.maps - before.maps - created;
 	result->created[pass] = created;
 	result->moved[pass] = moved;
-	result->ms[pass] = measure_calls(&before, &after);
+	result->ms[pass] = result->last = measure_calls(&before, &after);
 	result->taken = after.peak_taken;
 }
 
@@ -139,7 +159,7 @@ void measure(const struct trace *trace, int overhead, struct measured *result)
 	}
 	if (open_streams(&run))
 		fail(&run, "creating streams");
-	for (unsigned int pass = 0; pass < MEASURE_PASSES && !result->failed; pass++)
+	for (unsigned int pass = 0; pass < (measure_keep ? MEASURE_PASSES_KEPT : MEASURE_PASSES) && !result->failed; pass++)
 		run_pass(&run, pass);
 	vpmm_pool_destroy(run.pool);
 	for (uint32_t i = 1; i < trace->streams; i++) {

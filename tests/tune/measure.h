@@ -9,7 +9,18 @@
 #include "trace.h"
 #include "vpmm.h"
 
+/* Passes of a program, and where the next pass frees what one has left. */
 #define MEASURE_PASSES 3
+#define MEASURE_PASSES_KEPT 40
+
+/* When what a pass leaves allocated is freed. */
+enum measure_keep {
+	MEASURE_KEEP_NOT,	/* at its end */
+	MEASURE_KEEP_BEFORE,	/* before the next pass allocates in its place: as gradients */
+	MEASURE_KEEP_AFTER	/* after that: as variables that are assigned anew */
+};
+
+extern enum measure_keep measure_keep;
 
 /**
  * struct measured - what a program took
@@ -19,14 +30,16 @@
  * @created: extents that were created, in each pass
  * @moved: extents that were mapped again elsewhere, in each pass
  * @ms: milliseconds of driver calls in each pass, of measure_price
+ * @last: the same of the last pass
  */
 struct measured {
 	bool failed;
 	uint64_t live;
 	uint64_t taken;
-	uint64_t created[MEASURE_PASSES];
-	uint64_t moved[MEASURE_PASSES];
-	double ms[MEASURE_PASSES];
+	uint64_t created[MEASURE_PASSES_KEPT];
+	uint64_t moved[MEASURE_PASSES_KEPT];
+	double ms[MEASURE_PASSES_KEPT];
+	double last;
 };
 
 /* How many times the price on an H200 the driver calls have, where they are priced. */

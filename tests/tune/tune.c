@@ -28,6 +28,7 @@ static struct {
 	gboolean each;
 	gboolean rules;
 	gchar *write;
+	gchar *keep;
 	gchar **only;
 	gchar **set;
 	gchar **traces;
@@ -41,6 +42,8 @@ static const GOptionEntry option_entries[] = {
 	{ "rules", 'r', 0, G_OPTION_ARG_NONE, &options.rules, "a table with each rule of the policy off by itself", NULL },
 	{ "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.set, "another value for a number of the policy", "NAME=VALUE" },
 	{ "price", 0, 0, G_OPTION_ARG_DOUBLE, &measure_price, "driver calls as many times as dear as on an H200", "FACTOR" },
+	{ "keep", 0, 0, G_OPTION_ARG_STRING, &options.keep,
+	  "each of 40 passes leaves what it has: freed before or after the next allocates in its place", "before|after" },
 	{ "write", 'w', 0, G_OPTION_ARG_FILENAME, &options.write, "only write what can be a trace, into DIR", "DIR" },
 	{ "only", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.only, "only programs whose name has TEXT in it", "TEXT" },
 	{ G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.traces, NULL, "TRACE..." },
@@ -213,17 +216,17 @@ static void measure_all(const struct programs *programs, const GArray *results)
 
 static void print_each(const GArray *entries, const struct measured *results)
 {
-	printf("%-44s %8s %9s %8s %8s %8s\n", "program", "taken", "live MB", "ms", "pass 2", "pass 3");
+	printf("%-44s %8s %9s %8s %8s %8s\n", "program", "taken", "live MB", "ms", "pass 2", "last");
 	for (guint i = 0; i < entries->len; i++)
 		printf("%-44s %8.4f %9.1f %8.1f %8.1f %8.1f%s\n", g_array_index(entries, struct entry, i).trace->name,
 		       measured_ratio(&results[i]), (double)results[i].live / 1e6, results[i].ms[0], results[i].ms[1],
-		       results[i].ms[2], results[i].failed ? "  FAILED" : "");
+		       results[i].last, results[i].failed ? "  FAILED" : "");
 }
 
 /* Of the programs of one kind: what they took, and what the driver's calls would cost. */
 static void print_kind(enum kind kind, const GArray *entries, const struct measured *results)
 {
-	double sum = 0, ms[MEASURE_PASSES] = { 0 };
+	double sum = 0, first = 0, second = 0, last = 0;
 	guint n = 0, worst = 0;
 
 	for (guint i = 0; i < entries->len; i++) {
@@ -232,17 +235,18 @@ static void print_kind(enum kind kind, const GArray *entries, const struct measu
 		if (!n++ || measured_ratio(&results[i]) > measured_ratio(&results[worst]))
 			worst = i;
 		sum += measured_ratio(&results[i]);
-		for (int pass = 0; pass < MEASURE_PASSES; pass++)
-			ms[pass] += results[i].ms[pass];
+		first += results[i].ms[0];
+		second += results[i].ms[1];
+		last += results[i].last;
 	}
 	if (n)
 		printf("%-18s %8u %8.4f %8.4f %9.1f %8.1f %8.1f   %s\n", kind_names[kind], n, sum / n, measured_ratio(&results[worst]),
-		       ms[0], ms[1], ms[2], g_array_index(entries, struct entry, worst).trace->name);
+		       first, second, last, g_array_index(entries, struct entry, worst).trace->name);
 }
 
 static void print_kinds(const GArray *entries, const struct measured *results)
 {
-	printf("%-18s %8s %8s %8s %9s %8s %8s   %s\n", "kind", "programs", "mean", "worst", "ms", "pass 2", "pass 3",
+	printf("%-18s %8s %8s %8s %9s %8s %8s   %s\n", "kind", "programs", "mean", "worst", "ms", "pass 2", "last",
 	       "the worst");
 	for (enum kind kind = 0; kind < KINDS; kind++)
 		print_kind(kind, entries, results);
@@ -258,6 +262,20 @@ static bool any_failed(const struct programs *programs, const struct results *re
 		if (results->overlaps[i].failed || !results->overlaps[i].live)
 			return true;
 	}
+	return false;
+}
+
+static bool set_keep(const char *text)
+{
+	static const char *const names[] = { [MEASURE_KEEP_BEFORE] = "before", [MEASURE_KEEP_AFTER] = "after" };
+
+	for (size_t i = MEASURE_KEEP_BEFORE; i < G_N_ELEMENTS(names); i++) {
+		if (!strcmp(text, names[i]))
+			measure_keep = (enum measure_keep)i;
+	}
+	if (measure_keep)
+		return true;
+	fprintf(stderr, "tune: --keep=%s: expected before or after\n", text);
 	return false;
 }
 
@@ -293,6 +311,8 @@ static bool parse(int argc, char **argv)
 		fprintf(stderr, "tune: --seeds is a number from 1 on, --jobs from 0 on\n");
 		return false;
 	}
+	if (options.keep && !set_keep(options.keep))
+		return false;
 	for (gchar **set = options.set; set && *set; set++) {
 		if (!set_number(*set))
 			return false;

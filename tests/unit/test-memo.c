@@ -6,7 +6,7 @@
 /* The address that a request gets again. */
 static uint64_t recall(struct memo *memo, size_t size)
 {
-	struct memo_found found = memo_find(memo, size);
+	struct memo_found found = memo_find(memo, memo->state, size);
 
 	if (found.addr)
 		memo_note(memo, &found, size, found.addr);
@@ -105,6 +105,41 @@ static void test_any_order(void)
 	memo_clear(&memo);
 }
 
+/* A decision that is replaced has the address before it, too: one that is made again does not lose that. */
+static void test_before(void)
+{
+	struct memo_found found;
+	struct memo memo;
+
+	memo_init(&memo);
+	put(&memo, PAGE, 0x1000);
+	g_assert_cmphex(memo_find(&memo, memo.state, PAGE).before, ==, 0);
+	for (uint64_t addr = 0x2000; addr <= 0x4000; addr += 0x1000) {
+		found = memo_find(&memo, memo.state, PAGE);
+		memo_note(&memo, &found, PAGE, addr);
+		found = memo_find(&memo, memo.state, PAGE);
+		g_assert_cmphex(found.addr, ==, addr);
+		g_assert_cmphex(found.before, ==, addr - 0x1000);
+		memo_note(&memo, &found, PAGE, addr);
+		g_assert_cmphex(memo_find(&memo, memo.state, PAGE).before, ==, addr - 0x1000);
+	}
+	memo_clear(&memo);
+}
+
+/* The hash is of 32 sizes and their order, and of none before. */
+static void test_next(void)
+{
+	uint64_t one = memo_next(0, PAGE), other = memo_next(0, 2 * PAGE);
+
+	g_assert_cmphex(memo_next(one, 2 * PAGE), !=, memo_next(other, PAGE));
+	for (int i = 1; i < 32; i++) {
+		g_assert_cmphex(one, !=, other);
+		one = memo_next(one, 512);
+		other = memo_next(other, 512);
+	}
+	g_assert_cmphex(memo_next(one, 512), ==, memo_next(other, 512));
+}
+
 /* A full table finds all but a few in 100,000 of its decisions, each by itself: a program may come back to any. */
 static void test_full_table(void)
 {
@@ -115,7 +150,7 @@ static void test_full_table(void)
 	for (size_t i = 0; i < MEMO_MOST; i++)
 		put(&memo, (i + 1) * 512, 0x1000 + i);
 	for (size_t i = MEMO_MOST; i > 0; i--)
-		lost += memo_find(&memo, i * 512).addr != 0x1000 + i - 1;
+		lost += memo_find(&memo, memo.state, i * 512).addr != 0x1000 + i - 1;
 	g_assert_cmpuint(lost, <=, MEMO_MOST / 50000);
 	memo_clear(&memo);
 }
@@ -179,6 +214,8 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/memo/state", test_state);
+	g_test_add_func("/memo/before", test_before);
+	g_test_add_func("/memo/next", test_next);
 	g_test_add_func("/memo/order-does-not-matter", test_order_does_not_matter);
 	g_test_add_func("/memo/later-decision-counts", test_later_decision_counts);
 	g_test_add_func("/memo/forgets", test_forgets);
