@@ -91,7 +91,7 @@ void memo_leave(struct memo *memo, uint64_t addr, size_t size)
 
 uint64_t memo_next(uint64_t latest, size_t size)
 {
-	return (latest << 2) + (size * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+	return (latest << 2) + mix(size);
 }
 
 /* The slot of a decision; NULL: none. Each key begins its search at a slot of its own. */

@@ -7,10 +7,10 @@
  * was decided in.
  *
  * Some programs never come back to a state: a training step keeps its gradients until the next one, and they lie
- * elsewhere then. In core.routine the key is of the latest sizes that the stream has asked for, so each pass gives a
- * block the address that the pass before gave it, as far as that is available. The passes become alike, and as soon as
- * one ends in the state that it began in, core.memo has all that follows. A decision has two addresses there: a pass
- * that allocates a block before it frees that of the pass before has them in turn.
+ * elsewhere then. In core.routine the key is of the latest sizes that the stream has asked for, and streams share the
+ * answers. Each pass gives a block the address that the pass before gave it, as far as that is available. The passes
+ * become alike, and as soon as one ends in the state that it began in, core.memo has all that follows. A decision has
+ * two addresses: a pass that allocates a block before it frees that of the pass before has them in turn.
  *
  * Decisions are kept in a log, in the order in which they were made. A program that repeats itself follows the log, so
  * the entry after the last hit is tried first: there are too many for the processor's caches, and only sequential
@@ -28,7 +28,7 @@ struct decision {
 	uint64_t before;		/* the address that @addr replaced; 0: none */
 };
 
-/* The most decisions in a memo: a training step makes some thousands. With the table they take 10 MB. */
+/* The most decisions in a memo: a training step makes some thousands. A full memo takes 10 MB. */
 #define MEMO_MOST (256 * 1024)
 
 /* Entries of a hash bucket; if it is full, the oldest is replaced. */
@@ -46,8 +46,8 @@ struct memo_row {
  * @next: the number of the decision that is expected
  * @rows: the hash table
  * @row_mask: its rows, a power of two, less one
- * @state: what the keys are of, besides the size: a hash of all allocations and their addresses; or that of
- *	memo_next()
+ * @state: what the keys are of, besides the size. core.memo: a hash of all allocations and their addresses.
+ *	core.routine: the hash of memo_next() of the stream whose request memo_note() is about
  */
 struct memo {
 	struct decision *log;
@@ -104,7 +104,7 @@ struct memo_found {
 /**
  * memo_find() - the decision for a request in a state
  * @memo: the memo
- * @state: @memo's, or what that is going to be
+ * @state: as @state of struct memo
  * @size: bytes requested
  */
 struct memo_found memo_find(const struct memo *memo, uint64_t state, size_t size);

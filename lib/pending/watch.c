@@ -181,7 +181,7 @@ void watch_await(struct pending *pending)
 		g_usleep(us);
 		watch_collect(pending);
 	}
-	if (watch_held(pending) == held)
+	if (held && watch_held(pending) == held)
 		pending->awaited = clock_ns();
 }
 

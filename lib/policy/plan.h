@@ -48,8 +48,8 @@ enum plan_way {
  * @addr: where; not set for PLAN_GROW and PLAN_GATHER. PLAN_NONE: of a free range whose extents should be exchanged
  * @exchange: PLAN_EXCHANGE, or if @addr is set so: those extents
  * @known: what core.memo has for it
- * @routine: what core.routine has for it; its key is 0: that was not looked at, as core.memo was enough
- * @reached: PLAN_RECALL: the first mapping at @addr. PLAN_NONE: the same at the address of the memo, if it can be had;
+ * @routine: what core.routine has for it; its key is 0: that was not looked at, as the address of core.memo can be had
+ * @reached: PLAN_RECALL: the first mapping at @addr. PLAN_NONE: the same at the address of @known, if it can be had;
  *	NULL: it cannot, or was not looked at
  * @order: PLAN_GATHER, or if @reached: what the stream has to wait for
  * @gathering: PLAN_GATHER: what the block is made of

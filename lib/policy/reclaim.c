@@ -126,8 +126,8 @@ static int wait_for_frees(struct pending *pending, bool device)
 
 /*
  * Waits for all frees and, with @gone, up to 25 ms for the backend to report graphs that are gone. Most graphs are not:
- * a request that frees can serve must not wait for them, so this is a round of its own. @ended: memory of graphs has
- * come back since the request was last tried.
+ * a request that frees can serve must not wait for them, so this is a round of its own. @ended: graphs were reported
+ * gone since the last round, and may have given memory back.
  */
 static int reclaim_pending(struct pending *pending, const struct request *request, bool ended, bool gone)
 {
@@ -182,7 +182,7 @@ int reclaim(struct pending *pending, const struct request *request, int round)
 	if (!round)
 		return reclaim_unused(pending->core);
 	if (round == 3)
-		return reclaim_whole(pending->core, request);
+		return ended ? reclaim_unused(pending->core) : reclaim_whole(pending->core, request);
 	if (round == 2 && !ended && !watch_held(pending))
 		return -ENOMEM;
 	return reclaim_pending(pending, request, ended, round == 2);

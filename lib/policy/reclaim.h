@@ -32,7 +32,8 @@ int reclaim_unused(struct core *core);
  * @round: from 0, below RECLAIM_ROUNDS
  *
  * The first round does not wait. The next one waits until all earlier frees are complete, if what is pending could
- * suffice; the third up to 25 ms, until the backend reports graphs that are gone. The last one releases free
+ * suffice; the third up to 25 ms, until the backend reports graphs that are gone; it also runs if that reported any
+ * since the second. The last one releases free
  * extents, no more than the request is large, if memory for all of it can be created: then mappings or addresses are
  * missing, which free extents may have.
  *

@@ -356,7 +356,7 @@ static uint64_t driver_calls(const struct run *run)
 	return stats.creates + stats.maps + stats.unmaps + stats.releases;
 }
 
-/* Runs a pass so often; from one on none makes a driver call. */
+/* Runs a pass @passes times. Return: whether none from @settled_pass on makes a driver call. */
 static bool settles(const GArray *kept, const GArray *pass, uint32_t seed, int passes, int settled_pass)
 {
 	const struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .va_size = (size_t)256 << 30 };
@@ -424,7 +424,7 @@ static void training_step(GArray *pass, const size_t *weights, const size_t *out
 	program_add(pass, DELTAS, 0);
 }
 
-/* No pass of it ends with the addresses that it began with, as long as each gets others for its gradients. */
+/* A pass leaves gradients, so it ends in the state that it began in only if these get the same addresses again. */
 static void test_training_settles(void)
 {
 	uint64_t seeds = setting("VPMM_TEST_SEEDS", 20), first = setting("VPMM_TEST_SEED", 1);

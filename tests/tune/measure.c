@@ -147,6 +147,7 @@ void measure(const struct trace *trace, int overhead, struct measured *result)
 {
 	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .overhead = overhead };
 	struct run run = { .trace = trace, .result = result };
+	unsigned int passes = measure_keep ? MEASURE_PASSES_KEPT : MEASURE_PASSES;
 
 	*result = (struct measured){ 0 };
 	run.streams = g_new0(struct CUstream_st *, trace->streams);
@@ -159,7 +160,7 @@ void measure(const struct trace *trace, int overhead, struct measured *result)
 	}
 	if (open_streams(&run))
 		fail(&run, "creating streams");
-	for (unsigned int pass = 0; pass < (measure_keep ? MEASURE_PASSES_KEPT : MEASURE_PASSES) && !result->failed; pass++)
+	for (unsigned int pass = 0; pass < passes && !result->failed; pass++)
 		run_pass(&run, pass);
 	vpmm_pool_destroy(run.pool);
 	for (uint32_t i = 1; i < trace->streams; i++) {

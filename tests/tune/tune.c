@@ -43,7 +43,7 @@ static const GOptionEntry option_entries[] = {
 	{ "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.set, "another value for a number of the policy", "NAME=VALUE" },
 	{ "price", 0, 0, G_OPTION_ARG_DOUBLE, &measure_price, "driver calls as many times as dear as on an H200", "FACTOR" },
 	{ "keep", 0, 0, G_OPTION_ARG_STRING, &options.keep,
-	  "each of 40 passes leaves what it has: freed before or after the next allocates in its place", "before|after" },
+	  "what a pass leaves is freed before or after the next allocates in its place; 40 passes", "before|after" },
 	{ "write", 'w', 0, G_OPTION_ARG_FILENAME, &options.write, "only write what can be a trace, into DIR", "DIR" },
 	{ "only", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.only, "only programs whose name has TEXT in it", "TEXT" },
 	{ G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.traces, NULL, "TRACE..." },

@@ -137,6 +137,7 @@ static void test_next(void)
 		one = memo_next(one, 512);
 		other = memo_next(other, 512);
 	}
+	g_assert_cmphex(one, !=, other);
 	g_assert_cmphex(memo_next(one, 512), ==, memo_next(other, 512));
 }
 
