@@ -73,6 +73,7 @@ static void test_forgets(void)
 	struct memo memo;
 
 	memo_init(&memo);
+	put(&memo, 512, 0x900);
 	put(&memo, 512, 0x1000);
 	put(&memo, 1024, 0x2000);
 	for (size_t i = 0; i < 2 * MEMO_MOST; i++) {
@@ -81,6 +82,7 @@ static void test_forgets(void)
 			g_assert_cmphex(recall(&memo, 512), ==, 0x1000);
 	}
 	g_assert_cmphex(recall(&memo, 512), ==, 0x1000);
+	g_assert_cmphex(memo_find(&memo, memo.state, 512).before, ==, 0x900);
 	g_assert_cmpuint(recall(&memo, 1024), ==, 0);
 	g_assert_cmpuint(memo.mask, ==, MEMO_MOST - 1);
 	memo_clear(&memo);
