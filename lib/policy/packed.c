@@ -57,21 +57,22 @@ static int commit_slab(struct core *core, const struct plan *plan, uint64_t *add
 	return err;
 }
 
-/* For requests that come in the same state, or behind the same requests. */
+/* Requests that come in the same state, or behind the same requests, get the same address. */
 static void note_decision(struct core *core, const struct plan *plan, uint64_t addr)
 {
 	struct stream *stream = plan->request->stream;
 	size_t size = plan->request->size;
 
 	memo_note(&core->memo, &plan->known, size, addr);
-	core->routine.state = stream->latest;
-	if (plan->routine.key)
+	if (plan->routine.key) {
+		core->routine.state = stream->latest;
 		memo_note(&core->routine, &plan->routine, size, addr);
+	}
 	stream->latest = memo_next(stream->latest, size);
 	recent_note(core, addr, size);
 }
 
-/* What later requests learn from a block in a range that was there. */
+/* A block in a range that was there may break large extents, too. */
 static void note_range(struct core *core, const struct plan *plan)
 {
 	note_decision(core, plan, plan->addr);

@@ -76,11 +76,10 @@ static inline void reach_known(struct core *core, struct plan *plan)
 /* Whether an address can be had without a wait; if so, the request gets it. */
 static bool recall(struct core *core, struct plan *plan, uint64_t addr)
 {
-	if (addr)
-		reach(core, plan, addr);
-	if (!plan->reached)
+	if (!addr)
 		return false;
-	if (order_is_ready(&plan->order))
+	reach(core, plan, addr);
+	if (plan->reached && order_is_ready(&plan->order))
 		found(plan, PLAN_RECALL, addr);
 	else
 		forget_order(plan);

@@ -475,6 +475,35 @@ static void test_not_waited_for(void)
 	fixture_close(&f);
 }
 
+/* How often the pool sleeps before a request fails for memory that a graph has. */
+static unsigned int sleeps_until_failure(struct fixture *f)
+{
+	struct vpmm_host_graph *graph = capture_scratch_here(f, PAGE);
+	void *none = NULL;
+
+	sleeps = 0;
+	assert_error(vpmm_malloc(f->pool, &none, 4 * PAGE, f->streams[0]), ENOMEM, "limit");
+	destroy(graph);
+	return sleeps;
+}
+
+/* A request that was served without such a wait does not shorten the next one. */
+static void test_wait_not_needed(void)
+{
+	struct vpmm_host_graph *graph;
+	struct fixture f, fresh;
+
+	fixture_open(&fresh, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 4 * PAGE });
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 4 * PAGE });
+	graph = capture_scratch_here(&f, 3 * PAGE);
+	assert_ok(vpmm_host_graph_launch(graph, f.streams[1]));
+	destroy(graph);
+	fixture_free(&f, fixture_malloc(&f, 3, f.streams[0]), f.streams[0]);
+	g_assert_cmpuint(sleeps_until_failure(&f), ==, sleeps_until_failure(&fresh));
+	fixture_close_beside(&f);
+	fixture_close(&fresh);
+}
+
 #define ROUNDS 200
 
 static void *capture_and_destroy(void *data)
@@ -536,6 +565,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/capture-lost/waited-for", test_waited_for);
 	g_test_add_func("/capture-lost/reported-between-waits", test_reported_between_waits);
 	g_test_add_func("/capture-lost/not-waited-for", test_not_waited_for);
+	g_test_add_func("/capture-lost/wait-not-needed", test_wait_not_needed);
 	g_test_add_func("/capture-lost/threads", test_threads);
 	return g_test_run();
 }

@@ -102,6 +102,12 @@ else
 fi
 verdict "programs for a folder that cannot be" "$(
 	run 2 "$tune" --write=/dev/null/traces --seeds=1 --only="last in"; says err "/dev/null/traces"; silent out)"
+verdict "a program that leaves blocks to its next pass settles" "$(
+	for when in before after; do
+		"$tune" --each --keep=$when --seeds=1 --only="training" >"$work/out" 2>&1 || cat "$work/out"
+		row "training in batches of six sizes 1" <"$work/out" | awk '{ n++; if ($5 != 0) print } END { if (n != 1) print "no row" }'
+	done)"
+verdict "blocks that are left until no such time" "$(run 2 "$tune" --keep=always; says err "--keep=always"; silent out)"
 verdict "no seeds" "$(run 2 "$tune" --seeds=0; says err "--seeds"; silent out)"
 verdict "a trace that is none" "$(run 2 "$tune" /dev/null; says err "/dev/null"; silent out)"
 echo "1..$count"

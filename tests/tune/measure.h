@@ -9,7 +9,7 @@
 #include "trace.h"
 #include "vpmm.h"
 
-/* Passes of a program, and where the next pass frees what one has left. */
+/* Passes of a program; and if each leaves something to the next. */
 #define MEASURE_PASSES 3
 #define MEASURE_PASSES_KEPT 40
 
@@ -27,18 +27,16 @@ extern enum measure_keep measure_keep;
  * @failed: a call of the library failed, or an invariant of the pool did not hold; told on standard error
  * @live: bytes; the most that was allocated at once, as asked for
  * @taken: bytes; the most device memory that the pool held
- * @created: extents that were created, in each pass
- * @moved: extents that were mapped again elsewhere, in each pass
- * @ms: milliseconds of driver calls in each pass, of measure_price
- * @last: the same of the last pass
+ * @first: milliseconds of driver calls in the first pass, of measure_price
+ * @second: in the second
+ * @last: in the last
  */
 struct measured {
 	bool failed;
 	uint64_t live;
 	uint64_t taken;
-	uint64_t created[MEASURE_PASSES_KEPT];
-	uint64_t moved[MEASURE_PASSES_KEPT];
-	double ms[MEASURE_PASSES_KEPT];
+	double first;
+	double second;
 	double last;
 };
 

@@ -32,8 +32,8 @@ static void fill_kind(enum kind kind, const struct programs *programs, const str
 		if (g_array_index(programs->entries, struct entry, i).kind != kind)
 			continue;
 		columns[MEMORY] += measured_ratio(&results->entries[i]);
-		columns[FIRST] += results->entries[i].ms[0];
-		columns[SECOND] += results->entries[i].ms[1];
+		columns[FIRST] += results->entries[i].first;
+		columns[SECOND] += results->entries[i].second;
 		n++;
 	}
 	columns[MEMORY] /= MAX(n, 1);

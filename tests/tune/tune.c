@@ -219,7 +219,7 @@ static void print_each(const GArray *entries, const struct measured *results)
 	printf("%-44s %8s %9s %8s %8s %8s\n", "program", "taken", "live MB", "ms", "pass 2", "last");
 	for (guint i = 0; i < entries->len; i++)
 		printf("%-44s %8.4f %9.1f %8.1f %8.1f %8.1f%s\n", g_array_index(entries, struct entry, i).trace->name,
-		       measured_ratio(&results[i]), (double)results[i].live / 1e6, results[i].ms[0], results[i].ms[1],
+		       measured_ratio(&results[i]), (double)results[i].live / 1e6, results[i].first, results[i].second,
 		       results[i].last, results[i].failed ? "  FAILED" : "");
 }
 
@@ -235,8 +235,8 @@ static void print_kind(enum kind kind, const GArray *entries, const struct measu
 		if (!n++ || measured_ratio(&results[i]) > measured_ratio(&results[worst]))
 			worst = i;
 		sum += measured_ratio(&results[i]);
-		first += results[i].ms[0];
-		second += results[i].ms[1];
+		first += results[i].first;
+		second += results[i].second;
 		last += results[i].last;
 	}
 	if (n)
