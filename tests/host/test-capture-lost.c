@@ -492,6 +492,7 @@ static void test_wait_not_needed(void)
 {
 	struct vpmm_host_graph *graph;
 	struct fixture f, fresh;
+	unsigned int after;
 
 	fixture_open(&fresh, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 4 * PAGE });
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 4 * PAGE });
@@ -499,7 +500,8 @@ static void test_wait_not_needed(void)
 	assert_ok(vpmm_host_graph_launch(graph, f.streams[1]));
 	destroy(graph);
 	fixture_free(&f, fixture_malloc(&f, 3, f.streams[0]), f.streams[0]);
-	g_assert_cmpuint(sleeps_until_failure(&f), ==, sleeps_until_failure(&fresh));
+	after = sleeps_until_failure(&f);
+	g_assert_cmpuint(after, ==, sleeps_until_failure(&fresh));
 	fixture_close_beside(&f);
 	fixture_close(&fresh);
 }
