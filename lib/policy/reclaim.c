@@ -34,23 +34,25 @@ int reclaim_unused(struct core *core)
 }
 
 /*
- * Has the driver's allocator release what it can. Return: what it might release once the device is idle: one pending
- * free keeps tens of megabytes.
+ * Has the driver's allocator release what it can, and sets *@given if it did. Return: what it might release once the
+ * device is idle: one pending free keeps tens of megabytes.
  */
-static uint64_t trim_small_pending(struct core *core)
+static uint64_t trim_small_pending(struct core *core, bool *given)
 {
 	const struct backend_ops *ops = core->backend->ops;
-	uint64_t held = 0, peak;
+	uint64_t before = 0, held = 0, peak;
 	struct error_kept kept;
 	bool busy = false;
 
 	if (core->settings.small != VPMM_SMALL_DRIVER)
 		return 0;
 	error_keep(&kept);
-	if (ops->small_trim(core->backend, 0, &busy) || !busy || ops->small_held(core->backend, &held, &peak))
-		held = 0;
+	if (ops->small_held(core->backend, &before, &peak) || ops->small_trim(core->backend, 0, &busy) ||
+	    ops->small_held(core->backend, &held, &peak))
+		before = held = 0;
 	error_restore(&kept);
-	return held > core->small_live ? held - core->small_live : 0;
+	*given = *given || held < before;
+	return busy && held > core->small_live ? held - core->small_live : 0;
 }
 
 /* What stays in the caches after a flush: bytes that are uncovered or stranded. */
@@ -126,17 +128,17 @@ static int wait_for_frees(struct pending *pending, bool device)
 
 /*
  * Waits for all frees and, with @gone, up to 25 ms for the backend to report graphs that are gone. Most graphs are not:
- * a request that frees can serve must not wait for them, so this is a round of its own. @ended: graphs were reported
- * gone since the last round, and may have given memory back.
+ * a request that frees can serve must not wait for them, so this is a round of its own. @given: memory may have been
+ * given back since the last round.
  */
-static int reclaim_pending(struct pending *pending, const struct request *request, bool ended, bool gone)
+static int reclaim_pending(struct pending *pending, const struct request *request, bool given, bool gone)
 {
 	struct core *core = pending->core;
-	uint64_t cached = cached_bytes(core), deferred = hold_pending(pending), small = trim_small_pending(core);
-	uint64_t graphs = watch_held(pending);
+	uint64_t cached = cached_bytes(core), deferred = hold_pending(pending), graphs = watch_held(pending);
+	uint64_t small = trim_small_pending(core, &given);
 	int err;
 
-	if (!ended && !is_pending(pending, request, cached + small + graphs))
+	if (!given && !is_pending(pending, request, cached + small + graphs))
 		return -ENOMEM;
 	err = judge_request(core, request, cached + deferred + graphs, small);
 	if (err)

@@ -321,6 +321,40 @@ static void test_remedies(void)
 	g_unsetenv("VPMM_HOST_CAPACITY");
 }
 
+static struct CUstream_st *at_work;
+static int (*small_trim)(struct backend *be, uint64_t keep, bool *pending);
+static int trims;
+
+/* The second time, the work that kept the driver's allocator from giving memory back has just come to its end. */
+static int trim_when_complete(struct backend *be, uint64_t keep, bool *pending)
+{
+	if (++trims == 2)
+		fixture_complete(at_work);
+	return small_trim(be, keep, pending);
+}
+
+/* A request is tried again if the driver's allocator gave memory back between two looks at it. */
+static void test_small_given_back_between(void)
+{
+	struct backend_ops ops;
+	struct fixture f;
+	void *ptr;
+
+	g_setenv("VPMM_HOST_CAPACITY", "64M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .small = VPMM_SMALL_DRIVER });
+	fixture_free_at_work(&f, fixture_malloc_bytes(&f, PAGE / 2, f.streams[1]), f.streams[1]);
+	ops = *f.pool->core.backend->ops;
+	at_work = f.streams[1];
+	small_trim = ops.small_trim;
+	ops.small_trim = trim_when_complete;
+	f.pool->core.backend->ops = &ops;
+	trims = 0;
+	assert_ok(vpmm_malloc(f.pool, &ptr, 32 * PAGE, f.streams[0]));
+	g_assert_cmpint(trims, >=, 2);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -333,6 +367,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/exhausted/mappings-explained", test_mappings_explained);
 	g_test_add_func("/exhausted/extent-sizes-explained", test_extent_sizes_explained);
 	g_test_add_func("/exhausted/pending-of-many", test_pending_of_many);
+	g_test_add_func("/exhausted/small-given-back-between", test_small_given_back_between);
 	g_test_add_func("/exhausted/remedies", test_remedies);
 	return g_test_run();
 }
