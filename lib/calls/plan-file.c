@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "calls/plan-text.h"
+#include "warm/plan-text.h"
 #include "calls/plan-file.h"
 #include "calls/pool.h"
 #include "core/cache.h"

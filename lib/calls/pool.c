@@ -16,7 +16,7 @@
 #include "core/small.h"
 #include "pending/pending.h"
 #include "policy/policy.h"
-#include "policy/warm.h"
+#include "warm/warm.h"
 #include "settings/options.h"
 #include "shared/shared.h"
 #include "util/error.h"

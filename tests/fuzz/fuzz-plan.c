@@ -7,11 +7,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "calls/plan-text.h"
+#include "warm/plan-text.h"
 #include "calls/pool.h"
 #include "core/chunk.h"
 #include "fuzz.h"
-#include "policy/warm.h"
+#include "warm/warm.h"
 #include "support/fault.h"
 #include "support/fixture.h"
 

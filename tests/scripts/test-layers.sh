@@ -8,11 +8,12 @@ set -u
 # A folder, and those that it may use besides itself. api/ may use all. preload/ and torch/ are objects of their
 # own, which have the public headers and the declarations of the driver.
 cat >"$work/layers" <<'END'
-api calls shared policy pending core settings budget backend cuda host trace util
+api calls shared warm policy pending core settings budget backend cuda host trace util
 preload cuda
 torch cuda
-calls shared policy pending core settings budget backend trace util
+calls shared warm policy pending core settings budget backend trace util
 shared policy pending core settings backend util
+warm policy core settings util
 policy pending core settings backend util
 pending core settings backend util
 core settings budget backend trace util
@@ -132,7 +133,7 @@ twice()
 outdated()
 {
 	(cd "$1" && grep -nE '((extents|regions|spans|map|same|set)(\.|->)(whole|ready|sizes|by_size|gaps|mallocs|new_mallocs|late|loose)|(regions|spans)(\.|->)by_age|(stream|joined)->zombies)\>|bytes\[REGION_(FREE|ZOMBIE)|kind [!=]= REGION_(FREE|LOOSE)|stream_poll_busy\(.*true' \
-		api/*.c calls/*.c shared/*.c policy/*.c pending/*.c 2>/dev/null) |
+		api/*.c calls/*.c shared/*.c warm/*.c policy/*.c pending/*.c 2>/dev/null) |
 		grep -Ev '^calls/check\.c:|^policy/gather-plan\.c:[0-9]+:.*same->whole'
 }
 

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "calls/plan-text.h"
+#include "warm/plan-text.h"
 #include "util/error.h"
 
 #define HEADER "vpmm-plan 1"

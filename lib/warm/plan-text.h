@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "policy/warm.h"
+#include "warm/warm.h"
 
 /* A longer file is none of ours: MEMO_MOST decisions take 10 MB. */
 #define PLAN_TEXT_MOST ((size_t)64 << 20)

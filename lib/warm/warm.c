@@ -7,7 +7,7 @@
 #include "policy/growth.h"
 #include "policy/state.h"
 #include "policy/tuning.h"
-#include "policy/warm.h"
+#include "warm/warm.h"
 #include "util/error.h"
 
 struct warm *warm_new(void)

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "core/core.h"
-#include "policy/warm.h"
+#include "warm/warm.h"
 #include "util/error.h"
 
 #define CHUNKS_MOST 4096
