@@ -93,6 +93,12 @@ if python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; the
 		run 0 beside --rounds=2 --log="$work/log" "$work/new/traces/last-in-first-out-1.trace.gz"
 		[ "$(wc -l <"$work/log")" -eq 8 ] || { echo "expected two passes of two, twice"; cat "$work/log"; }
 		awk '/^last-in-first-out-1/ && $2 >= 1 && $3 >= 1 { n++ } END { if (n != 1) print "no row" }' "$work/out")"
+	verdict "a program that no rule was chosen on" "$(
+		run 0 python3 "$top_srcdir/tests/tune/unseen.py" --best-fit "$work/unseen"
+		[ "$(wc -l <"$work/out")" -eq "$(ls "$work/unseen" | wc -l)" ] || echo "not a line for each"
+		awk '$2 <= 0 || $4 < 1 { print "out of range: " $0 }' "$work/out"
+		run 0 "$tune" --seeds=1 --each --only=hash_join "$work/unseen/hash_join.trace"
+		row hash_join <"$work/out" | grep -q . || echo "no row")"
 	verdict "a program that cannot be read, beside one that can" "$(
 		run 1 beside /dev/null "$work/new/traces/last-in-first-out-1.trace.gz"
 		says out "vpmm failed on /dev/null"
