@@ -10,6 +10,7 @@
 #include "calls/budget.h"
 #include "calls/request.h"
 #include "calls/shared.h"
+#include "core/account.h"
 #include "settings/settings.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -44,7 +45,7 @@ static int64_t give_to_others(struct vpmm_pool *pool, uint64_t bytes)
 		return -1;
 	lock_acquire(&pool->core.lock);
 	given = pool_budget_give(pool, bytes);
-	pool_budget_tell(&pool->core);
+	account_tell(&pool->core);
 	lock_release(&pool->core.lock);
 	be->ops->leave(be);
 	return (int64_t)given;

@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "calls/budget.h"
+#include "core/account.h"
 #include "util/cancel.h"
 #include "util/error.h"
 
@@ -64,7 +65,7 @@ int api_fail(struct vpmm_pool *pool, int err)
 	lock_acquire(&pool->core.lock);
 	log_add(&pool->core.log, VPMM_LOG_ERROR, "%s", error_get());
 	messages = log_take(&pool->core.log);
-	pool_budget_tell(&pool->core);
+	account_tell(&pool->core);
 	lock_release(&pool->core.lock);
 	log_deliver(&pool->core.log, messages);
 	cancel_release(cancel);

@@ -6,6 +6,7 @@
 #include "calls/arena.h"
 #include "calls/budget.h"
 #include "calls/shared.h"
+#include "core/account.h"
 #include "core/cache-flush.h"
 #include "policy/trim.h"
 #include "util/cancel.h"
@@ -27,7 +28,7 @@ static bool trim_all(struct core *core)
 	trim_pool(core, 0, NULL);
 	if (core->extents.held + core->extents.apart >= before && !cache_await_device(core))
 		trim_pool(core, 0, NULL);
-	pool_budget_tell(core);
+	account_tell(core);
 	return core->extents.held + core->extents.apart < before;
 }
 

@@ -7,6 +7,7 @@
 #include "budget/budget.h"
 #include "calls/budget.h"
 #include "calls/pool.h"
+#include "core/account.h"
 #include "pending/deferred-free.h"
 #include "pending/watch.h"
 #include "policy/trim.h"
@@ -47,22 +48,6 @@ static uint64_t bytes_taken(const struct core *core)
 	return core->extents.held + core->extents.apart;
 }
 
-static uint64_t bytes_idle(const struct core *core)
-{
-	/* What is away, or about to go or come, cannot be given. */
-	if (core->resting)
-		return 0;
-	if (core->regions.keeps)
-		return core->extents.whole_bytes;
-	return core_mapped(core) - MIN(core_mapped(core), core_live(core));
-}
-
-void pool_budget_tell(struct core *core)
-{
-	if (core->extents.budget)
-		budget_tell(core->extents.budget, bytes_taken(core), bytes_idle(core));
-}
-
 uint64_t pool_budget_give(struct vpmm_pool *pool, uint64_t bytes)
 {
 	struct core *core = &pool->core;
@@ -93,7 +78,7 @@ void pool_budget_end_call(struct vpmm_pool *pool)
 	bytes = budget_is_asked(budget) ? budget_asked(budget) : 0;
 	if (bytes)
 		pool_budget_give(pool, bytes);
-	pool_budget_tell(&pool->core);
+	account_tell(&pool->core);
 	if (bytes)
 		budget_answer(budget);
 }
@@ -157,5 +142,6 @@ int limit_set(struct vpmm_pool *pool, size_t bytes)
 		return err;
 	settings_set_limit(&core->settings, limit, largest_ever(core->extents.budget, info.memory_total));
 	core->extents.limit = limit;
-	return trim_to_limit(core);
+	/* A pause or a resume under way, and what is away, must keep their mappings. */
+	return core->resting ? 0 : trim_to_limit(core);
 }

@@ -28,12 +28,6 @@ struct vpmm_pool;
 int pool_budget_join(struct settings *settings, const struct backend_info *info, struct budget **budget);
 
 /**
- * pool_budget_tell() - tell the others what the pool has now; the last thing that a call does
- * @core: the pool's core; its lock is held
- */
-void pool_budget_tell(struct core *core);
-
-/**
  * pool_budget_give() - give back some of what nothing needs
  * @pool: the pool, its backend entered
  * @bytes: how much

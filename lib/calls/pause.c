@@ -7,6 +7,7 @@
 #include "calls/budget.h"
 #include "calls/note.h"
 #include "calls/pause.h"
+#include "core/account.h"
 #include "core/cache-flush.h"
 #include "core/hollow.h"
 #include "pending/watch.h"
@@ -34,7 +35,7 @@ static void set_state(struct vpmm_pool *pool, enum arena_state state)
 {
 	lock_assert_held(&pool->core.lock);
 	pool->core.resting = state != ARENA_AWAKE;
-	pool_budget_tell(&pool->core);
+	account_tell(&pool->core);
 	g_atomic_int_set(&pool->arena->state, state);
 }
 
@@ -331,7 +332,23 @@ int pause_arena(struct tags *tags, struct vpmm_pool *pool, unsigned int flags)
 	return err;
 }
 
-/* What was freed meanwhile gets no memory. */
+/*
+ * What was freed meanwhile gets no memory. Cached blocks that no event covers take a wait for the device. If there
+ * cannot be one, during a capture for example, they get memory.
+ */
+static int shrink_paused(struct vpmm_pool *pool)
+{
+	struct cache_sums cached;
+	struct error_kept kept;
+
+	cache_flush_all(&pool->core);
+	cache_sum(&pool->core, &cached);
+	error_keep(&kept);
+	if (cached.bytes && cache_await_device(&pool->core))
+		error_restore(&kept);
+	return trim_pool(&pool->core, 0, NULL);
+}
+
 static int begin_resume(struct vpmm_pool *pool, bool *done)
 {
 	int err = 0;
@@ -343,10 +360,8 @@ static int begin_resume(struct vpmm_pool *pool, bool *done)
 	if (is_changing(pool))
 		return arena_judge(pool);
 	set_state(pool, ARENA_RESUMING);
-	if (hollow_is_complete(&pool->core)) {
-		cache_flush_all(&pool->core);
-		err = trim_pool(&pool->core, 0, NULL);
-	}
+	if (hollow_is_complete(&pool->core))
+		err = shrink_paused(pool);
 	if (!err)
 		err = hollow_fill(&pool->core);
 	if (err)

@@ -130,7 +130,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	err = peer_begin(&made->core);
 	if (!err)
 		err = create_first(made, &info);
-	pool_budget_tell(&made->core);
+	account_tell(&made->core);
 	lock_release(&made->core.lock);
 	if (err)
 		goto err_release;

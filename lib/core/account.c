@@ -2,6 +2,7 @@
 /* Statistics of allocated and held memory: what is live, and peaks. */
 #include <stdatomic.h>
 
+#include "budget/budget.h"
 #include "core/account.h"
 #include "core/cache.h"
 #include "core/core.h"
@@ -293,4 +294,24 @@ void account_note_taken(struct core *core)
 	core->peak_mapped = MAX(core->peak_mapped, mapped);
 	core->peak_taken = MAX(core->peak_taken, mapped + core->shareable + core->shared + small);
 	note_most(&core->extents, small);
+}
+
+/* What others could have at once. */
+static uint64_t bytes_idle(const struct core *core)
+{
+	/* What is away, or about to go or come, cannot be given. */
+	if (core->resting)
+		return 0;
+	if (core->regions.keeps)
+		return core->extents.whole_bytes;
+	return core_mapped(core) - MIN(core_mapped(core), core_live(core));
+}
+
+void account_tell(struct core *core)
+{
+	const struct extent_map *extents = &core->extents;
+
+	lock_assert_held(&core->lock);
+	if (extents->budget)
+		budget_tell(extents->budget, extents->held + extents->apart, bytes_idle(core));
 }

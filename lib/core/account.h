@@ -178,4 +178,12 @@ uint64_t cache_withheld(struct cache *cache);
  */
 void account_note_taken(struct core *core);
 
+/**
+ * account_tell() - tell the others of the pool's budget what it has now
+ * @core: the pool's core; its lock is held
+ *
+ * The last thing that a call does, and whatever changes the memory of shared ranges, which no call need follow.
+ */
+void account_tell(struct core *core);
+
 #endif /* ACCOUNT_H */

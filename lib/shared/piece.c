@@ -31,6 +31,7 @@ static void count_apart(struct core *core, int64_t change)
 	lock_acquire(&core->lock);
 	core->shared += (uint64_t)change;
 	core_count_apart(core);
+	account_tell(core);
 	lock_release(&core->lock);
 }
 
@@ -385,6 +386,7 @@ static int create_device(struct shared *shared, size_t size, struct piece **piec
 		core_count_apart(core);
 		account_note_taken(core);
 	}
+	account_tell(core);
 	lock_release(&core->lock);
 	if (!err)
 		count_piece(shared, *piece, true);
