@@ -148,7 +148,7 @@ static uint64_t bytes_missing(struct vpmm_pool *pool, size_t size, bool *device)
 	uint64_t room, taken;
 
 	lock_acquire(&pool->core.lock);
-	taken = pool->core.extents.held + pool->core.extents.apart;
+	taken = extent_taken(&pool->core.extents);
 	lock_release(&pool->core.lock);
 	room = budget_room(budget, taken);
 	*device = room >= size;

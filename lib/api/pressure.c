@@ -4,7 +4,6 @@
 
 #include "api/api.h"
 #include "calls/arena.h"
-#include "calls/budget.h"
 #include "calls/shared.h"
 #include "core/account.h"
 #include "core/cache-flush.h"
@@ -21,15 +20,15 @@ static _Thread_local bool asking;
  */
 static bool trim_all(struct core *core)
 {
-	uint64_t before = core->extents.held + core->extents.apart;
+	uint64_t before = extent_taken(&core->extents);
 
 	if (core->resting)
 		return false;
 	trim_pool(core, 0, NULL);
-	if (core->extents.held + core->extents.apart >= before && !cache_await_device(core))
+	if (extent_taken(&core->extents) >= before && !cache_await_device(core))
 		trim_pool(core, 0, NULL);
 	account_tell(core);
-	return core->extents.held + core->extents.apart < before;
+	return extent_taken(&core->extents) < before;
 }
 
 /* The pool and its arenas have the same limit, and the same device. One lock at a time. */

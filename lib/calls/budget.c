@@ -43,15 +43,10 @@ int pool_budget_join(struct settings *settings, const struct backend_info *info,
 	return 0;
 }
 
-static uint64_t bytes_taken(const struct core *core)
-{
-	return core->extents.held + core->extents.apart;
-}
-
 uint64_t pool_budget_give(struct vpmm_pool *pool, uint64_t bytes)
 {
 	struct core *core = &pool->core;
-	uint64_t before = bytes_taken(core), mapped = core_mapped(core), given;
+	uint64_t before = extent_taken(&core->extents), mapped = core_mapped(core), given;
 	struct error_kept kept;
 
 	lock_assert_held(&core->lock);
@@ -61,12 +56,12 @@ uint64_t pool_budget_give(struct vpmm_pool *pool, uint64_t bytes)
 	watch_collect(&pool->pending);
 	hold_poll_shareable(&pool->pending);
 	trim_pool(core, mapped > bytes ? mapped - bytes : 0, NULL);
-	given = before - MIN(before, bytes_taken(core));
+	given = before - MIN(before, extent_taken(&core->extents));
 	/* A trim leaves what it is to keep, and perhaps a part of an extent more. */
 	if (given < bytes)
 		trim_bytes(core, bytes - given);
 	error_restore(&kept);
-	return before - MIN(before, bytes_taken(core));
+	return before - MIN(before, extent_taken(&core->extents));
 }
 
 void pool_budget_end_call(struct vpmm_pool *pool)
@@ -87,10 +82,10 @@ int pool_budget_check(const struct core *core)
 {
 	const struct budget *budget = core->extents.budget;
 
-	if (!budget || budget_taken(budget) == bytes_taken(core))
+	if (!budget || budget_taken(budget) == extent_taken(&core->extents))
 		return 0;
 	return error_set(-EUCLEAN, "the pool has %" PRIu64 " bytes, but %" PRIu64 " of the budget",
-			 bytes_taken(core), budget_taken(budget));
+			 extent_taken(&core->extents), budget_taken(budget));
 }
 
 void pool_budget_leave(struct core *core)
@@ -106,7 +101,7 @@ void pool_budget_count(const struct core *core, struct vpmm_stats *stats)
 	if (!budget)
 		return;
 	stats->budget_size = budget_size(budget);
-	stats->budget_left = budget_room(budget, bytes_taken(core));
+	stats->budget_left = budget_room(budget, extent_taken(&core->extents));
 	stats->budget_idle = budget_idle(budget);
 }
 
@@ -142,6 +137,6 @@ int limit_set(struct vpmm_pool *pool, size_t bytes)
 		return err;
 	settings_set_limit(&core->settings, limit, largest_ever(core->extents.budget, info.memory_total));
 	core->extents.limit = limit;
-	/* A pause or a resume under way, and what is away, must keep their mappings. */
+	/* A tag that is paused, or about to be paused or resumed, must keep its mappings. */
 	return core->resting ? 0 : trim_to_limit(core);
 }

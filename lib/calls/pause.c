@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "calls/arena.h"
-#include "calls/budget.h"
 #include "calls/note.h"
 #include "calls/pause.h"
 #include "core/account.h"
@@ -333,8 +332,8 @@ int pause_arena(struct tags *tags, struct vpmm_pool *pool, unsigned int flags)
 }
 
 /*
- * What was freed meanwhile gets no memory. Cached blocks that no event covers take a wait for the device. If there
- * cannot be one, during a capture for example, they get memory.
+ * Blocks that were freed meanwhile get no memory. Cached blocks that no event covers become free by a wait for the
+ * device. A capture makes that impossible, and they get memory then.
  */
 static int shrink_paused(struct vpmm_pool *pool)
 {

@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "warm/plan-text.h"
 #include "calls/plan-file.h"
 #include "calls/pool.h"
 #include "core/cache.h"
 #include "util/error.h"
+#include "warm/plan-text.h"
 
 /*
  * Far from where Linux puts libraries, heaps and what asks for no address, so that it is free in every process. Each

@@ -16,11 +16,11 @@
 #include "core/small.h"
 #include "pending/pending.h"
 #include "policy/policy.h"
-#include "warm/warm.h"
 #include "settings/options.h"
 #include "shared/shared.h"
 #include "util/error.h"
 #include "util/text.h"
+#include "warm/warm.h"
 
 /* Everything but the backend. */
 static void pool_give_back(struct vpmm_pool *pool)

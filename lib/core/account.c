@@ -296,10 +296,10 @@ void account_note_taken(struct core *core)
 	note_most(&core->extents, small);
 }
 
-/* What others could have at once. */
+/* Free bytes that other pools could have at once. */
 static uint64_t bytes_idle(const struct core *core)
 {
-	/* What is away, or about to go or come, cannot be given. */
+	/* A tag that is paused, or about to be paused or resumed, must keep its mappings. */
 	if (core->resting)
 		return 0;
 	if (core->regions.keeps)
@@ -313,5 +313,5 @@ void account_tell(struct core *core)
 
 	lock_assert_held(&core->lock);
 	if (extents->budget)
-		budget_tell(extents->budget, extents->held + extents->apart, bytes_idle(core));
+		budget_tell(extents->budget, extent_taken(extents), bytes_idle(core));
 }

@@ -182,7 +182,7 @@ void account_note_taken(struct core *core);
  * account_tell() - tell the others of the pool's budget what it has now
  * @core: the pool's core; its lock is held
  *
- * The last thing that a call does, and whatever changes the memory of shared ranges, which no call need follow.
+ * A call does this last. Code that changes the memory of shared ranges does it too, as no call need follow.
  */
 void account_tell(struct core *core);
 

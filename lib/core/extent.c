@@ -291,13 +291,13 @@ uint64_t extent_room(const struct extent_map *map)
 {
 	uint64_t room = room_of_limit(map);
 
-	return map->budget ? MIN(room, budget_room(map->budget, map->held + map->apart)) : room;
+	return map->budget ? MIN(room, budget_room(map->budget, extent_taken(map))) : room;
 }
 
 static int judge_budget(const struct extent_map *map, size_t size)
 {
 	const struct budget *budget = map->budget;
-	uint64_t taken = map->held + map->apart;
+	uint64_t taken = extent_taken(map);
 
 	if (!budget || budget_take(map->budget, taken + size))
 		return 0;

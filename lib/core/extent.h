@@ -209,6 +209,12 @@ static inline void extent_set_coarse(struct extent_map *map, struct extent *exte
 	extent->coarse = true;
 }
 
+/* All device memory of a pool that counts towards its limit and its budget, in bytes. */
+static inline uint64_t extent_taken(const struct extent_map *map)
+{
+	return map->held + map->apart;
+}
+
 /* Whether an extent is free as a whole, at its home. */
 static inline bool extent_is_whole(const struct extent *extent)
 {

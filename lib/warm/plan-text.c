@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "warm/plan-text.h"
 #include "util/error.h"
+#include "warm/plan-text.h"
 
 #define HEADER "vpmm-plan 1"
 

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 
 #include "core/core.h"
-#include "warm/warm.h"
 #include "util/error.h"
+#include "warm/warm.h"
 
 #define CHUNKS_MOST 4096
 

@@ -7,8 +7,8 @@
 #include "policy/growth.h"
 #include "policy/state.h"
 #include "policy/tuning.h"
-#include "warm/warm.h"
 #include "util/error.h"
+#include "warm/warm.h"
 
 struct warm *warm_new(void)
 {
