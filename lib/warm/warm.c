@@ -2,9 +2,11 @@
 #include <inttypes.h>
 
 #include "core/account.h"
+#include "core/alias.h"
 #include "core/chunk.h"
 #include "core/core.h"
 #include "policy/growth.h"
+#include "policy/policy.h"
 #include "policy/state.h"
 #include "policy/tuning.h"
 #include "util/error.h"
@@ -309,6 +311,18 @@ static void restore_state(struct core *core, const struct warm *warm, bool place
 	}
 }
 
+/* Releases what was mapped before the failure, so that the pool is as without a plan. */
+static void give_up(struct core *core)
+{
+	struct error_kept kept;
+
+	error_keep(&kept);
+	if (!alias_trim(core))
+		core->policy->trim(core, 0, UINT64_MAX, UINT64_MAX);
+	error_restore(&kept);
+	drop_chunks(core);
+}
+
 /* Creates the memory, maps it, and remembers the decisions. @placed: whether all is at the same addresses. */
 static int warm_restore(struct core *core, const struct warm *warm, bool *placed)
 {
@@ -323,12 +337,12 @@ static int warm_restore(struct core *core, const struct warm *warm, bool *placed
 		err = create_extents(core, warm, extents);
 	if (!err && extents->len)
 		err = *placed ? map_placed(core, warm, extents) : map_in_a_row(core, warm_bytes(warm), extents);
-	if (err)
-		drop_chunks(core);
-	else
-		restore_state(core, warm, *placed);
 	core->counts.grown += core_mapped(core);
 	account_note_taken(core);
+	if (err)
+		give_up(core);
+	else
+		restore_state(core, warm, *placed);
 	g_ptr_array_free(extents, TRUE);
 	return err;
 }
