@@ -50,8 +50,6 @@ uint64_t pool_budget_give(struct vpmm_pool *pool, uint64_t bytes)
 	struct error_kept kept;
 
 	lock_assert_held(&core->lock);
-	if (core->resting)
-		return 0;
 	error_keep(&kept);
 	watch_collect(&pool->pending);
 	hold_poll_shareable(&pool->pending);
@@ -137,6 +135,5 @@ int limit_set(struct vpmm_pool *pool, size_t bytes)
 		return err;
 	settings_set_limit(&core->settings, limit, largest_ever(core->extents.budget, info.memory_total));
 	core->extents.limit = limit;
-	/* A tag that is paused, or about to be paused or resumed, must keep its mappings. */
-	return core->resting ? 0 : trim_to_limit(core);
+	return trim_to_limit(core);
 }

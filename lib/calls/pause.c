@@ -249,7 +249,7 @@ static int shrink_arena(struct vpmm_pool *pool)
 	if (err)
 		return err;
 	watch_collect(&pool->pending);
-	return trim_pool(&pool->core, 0, NULL);
+	return trim_at_rest(&pool->core, 0, NULL);
 }
 
 /* *@done: it is paused already. */
@@ -345,7 +345,7 @@ static int shrink_paused(struct vpmm_pool *pool)
 	error_keep(&kept);
 	if (cached.bytes && cache_await_device(&pool->core))
 		error_restore(&kept);
-	return trim_pool(&pool->core, 0, NULL);
+	return trim_at_rest(&pool->core, 0, NULL);
 }
 
 static int begin_resume(struct vpmm_pool *pool, bool *done)

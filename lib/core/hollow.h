@@ -4,7 +4,7 @@
  * extents stay as they are meanwhile: only handles and the driver's mappings go and come. So blocks can be freed, and
  * what walks the maps, such as the checker, knows nothing of it. What would call the driver about memory is not to be
  * called before hollow_end(): nothing may be allocated; trims only if hollow_is_complete(), and they call no driver then.
- * extent_unmap() and extent_delete() leave the driver alone meanwhile, and whatever else unmaps asks core.resting.
+ * extent_unmap() and extent_delete() leave the driver alone meanwhile, and trims leave a pool with core.resting alone.
  */
 #ifndef HOLLOW_H
 #define HOLLOW_H

@@ -209,6 +209,8 @@ int trim_bytes(struct core *core, uint64_t bytes)
 	uint64_t before = core->extents.given_back, last;
 	int err;
 
+	if (core->resting)
+		return 0;
 	do {
 		last = core->extents.given_back;
 		err = core->policy->trim(core, 0, ALL, 1);
@@ -216,7 +218,7 @@ int trim_bytes(struct core *core, uint64_t bytes)
 	return err;
 }
 
-int trim_pool(struct core *core, uint64_t keep, uint64_t *released)
+int trim_at_rest(struct core *core, uint64_t keep, uint64_t *released)
 {
 	uint64_t before = core->extents.given_back, small = 0;
 	guint stray;
@@ -242,6 +244,15 @@ int trim_pool(struct core *core, uint64_t keep, uint64_t *released)
 	if (!err && released)
 		*released = core->extents.given_back - before + small;
 	return err;
+}
+
+int trim_pool(struct core *core, uint64_t keep, uint64_t *released)
+{
+	if (!core->resting)
+		return trim_at_rest(core, keep, released);
+	if (released)
+		*released = 0;
+	return 0;
 }
 
 /* While the pool holds too much, each cache lets a free take the slow path now and then, which comes here. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Gives device memory back: extents without allocations, and without pending work through any of their mappings.
- * Nothing here waits.
+ * Nothing here waits. A pool at rest (core.resting) keeps what it has, as who pauses or resumes it relies on its
+ * mappings; trim_at_rest() is for that thread alone.
  */
 #ifndef TRIM_H
 #define TRIM_H
@@ -35,6 +36,9 @@ int trim_small(struct core *core, uint64_t keep, uint64_t *released);
  * Return: 0, or what the backend's event_query, unmap, release, small_trim and small_held return.
  */
 int trim_pool(struct core *core, uint64_t keep, uint64_t *released);
+
+/* The same, of a pool that the caller pauses or resumes as well. */
+int trim_at_rest(struct core *core, uint64_t keep, uint64_t *released);
 
 /**
  * trim_bytes() - release free extents one after another

@@ -235,57 +235,6 @@ static void test_freed_small(void)
 	}
 }
 
-/* A thread frees the upper half of these blocks, and sets a limit after each. */
-struct limited {
-	struct fixture *f;
-	char *blocks[64];
-};
-
-static void *free_and_limit(void *data)
-{
-	struct limited *limited = data;
-
-	for (unsigned int i = 64; i-- > 32;) {
-		assert_ok(vpmm_free(limited->f->pool, limited->blocks[i], limited->f->streams[0]));
-		assert_ok(vpmm_pool_set_limit(limited->f->pool, PAGE));
-	}
-	assert_ok(vpmm_pool_set_limit(limited->f->pool, 0));
-	return NULL;
-}
-
-/* A limit that is set while another thread pauses or resumes leaves the tag's mappings alone. */
-static void test_limit_beside(void)
-{
-	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE);
-	struct limited limited;
-	struct fixture f;
-
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
-	limited.f = &f;
-	for (int round = 0; round < 40; round++) {
-		pthread_t thread;
-
-		for (unsigned int i = 0; i < 64; i++)
-			limited.blocks[i] = tag_malloc(f.pool, tag, PAGE, i, f.streams[0]);
-		fixture_complete(f.streams[0]);
-		if (round % 2)
-			assert_ok(vpmm_pause(f.pool, tag, 0));
-		g_assert_cmpint(pthread_create(&thread, NULL, free_and_limit, &limited), ==, 0);
-		/* The limit may be too low for a resume just then. */
-		if (!(round % 2))
-			assert_ok(vpmm_pause(f.pool, tag, 0));
-		else if (vpmm_resume(f.pool, tag, f.streams[0]))
-			g_assert_cmpint(errno, ==, ENOMEM);
-		g_assert_cmpint(pthread_join(thread, NULL), ==, 0);
-		assert_ok(vpmm_resume(f.pool, tag, f.streams[0]));
-		for (unsigned int i = 0; i < 32; i++) {
-			g_assert_true(tag_is_filled(limited.blocks[i], PAGE, i));
-			fixture_free(&f, limited.blocks[i], f.streams[0]);
-		}
-	}
-	fixture_close(&f);
-}
-
 /* What is freed while it is paused gets no memory again, and a block beside it keeps its contents. */
 static void test_free(void)
 {
@@ -684,7 +633,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/pause/calls", test_calls);
 	g_test_add_func("/pause/free", test_free);
 	g_test_add_func("/pause/freed-small", test_freed_small);
-	g_test_add_func("/pause/limit-beside", test_limit_beside);
 	g_test_add_func("/pause/free-all", test_free_all);
 	g_test_add_func("/pause/several", test_several);
 	g_test_add_func("/pause/exhausted", test_exhausted);
