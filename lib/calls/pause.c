@@ -34,8 +34,15 @@ static void set_state(struct vpmm_pool *pool, enum arena_state state)
 {
 	lock_assert_held(&pool->core.lock);
 	pool->core.resting = state != ARENA_AWAKE;
-	account_tell(&pool->core);
 	g_atomic_int_set(&pool->arena->state, state);
+}
+
+/* Other pools of the budget can have what was given back while contents are copied. */
+static void unlock_told(struct vpmm_pool *pool) RELEASE(pool->core.lock);
+static void unlock_told(struct vpmm_pool *pool)
+{
+	account_tell(&pool->core);
+	lock_release(&pool->core.lock);
 }
 
 /* Before another thread can allocate under the tag, or once none can. */
@@ -313,7 +320,7 @@ int pause_arena(struct tags *tags, struct vpmm_pool *pool, unsigned int flags)
 
 	lock_acquire(&pool->core.lock);
 	err = begin_pause(tags, pool, flags & VPMM_PAUSE_DROP, &done);
-	lock_release(&pool->core.lock);
+	unlock_told(pool);
 	if (err || done)
 		return err;
 	err = save(tags, pool);
@@ -322,7 +329,7 @@ int pause_arena(struct tags *tags, struct vpmm_pool *pool, unsigned int flags)
 	if (arena->state == ARENA_PAUSED)
 		note_pause(pool, RECORD_PAUSE, flags & VPMM_PAUSE_DROP);
 	atomic_store(&arena->saved_bytes, arena->state == ARENA_PAUSED ? bytes_in(arena->saved) : 0);
-	lock_release(&pool->core.lock);
+	unlock_told(pool);
 	if (err && !atomic_load(&arena->saved_bytes)) {
 		error_keep(&kept);
 		store_give(&tags->store, arena->pieces);
@@ -417,7 +424,7 @@ int resume_arena(struct tags *tags, struct vpmm_pool *pool)
 
 	lock_acquire(&pool->core.lock);
 	err = begin_resume(pool, &done);
-	lock_release(&pool->core.lock);
+	unlock_told(pool);
 	if (err || done)
 		return err;
 	err = restore(tags, pool);
@@ -431,7 +438,7 @@ int resume_arena(struct tags *tags, struct vpmm_pool *pool)
 		set_state(pool, ARENA_AWAKE);
 		atomic_store(&pool->arena->saved_bytes, 0);
 	}
-	lock_release(&pool->core.lock);
+	unlock_told(pool);
 	if (!err)
 		store_give(&tags->store, pool->arena->pieces);
 	return err;

@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "calls/arena.h"
 #include "calls/budget.h"
+#include "host/budget-fixture.h"
 #include "host/tag-fixture.h"
 
 #define BLOCKS 16
@@ -240,6 +241,9 @@ static void fill(struct beside *it)
 	assert_ok(vpmm_free(it->f.pool, ptr, it->f.streams[0]));
 	for (unsigned int i = 0; i < BLOCKS; i += 2)
 		assert_ok(vpmm_malloc(it->f.pool, &it->blocks[i], PAGE, it->f.streams[0]));
+	/* The pause gives that back. */
+	assert_ok(vpmm_malloc(it->f.pool, &ptr, BLOCKS / 2 * PAGE, it->f.streams[0]));
+	assert_ok(vpmm_free(it->f.pool, ptr, it->f.streams[0]));
 	vpmm_tag_set(before);
 	for (unsigned int i = 0; i < BLOCKS; i++)
 		tag_fill(it->blocks[i], PAGE, i);
@@ -290,7 +294,7 @@ static void test_call(gconstpointer data)
 {
 	const struct vpmm_opts opts[] = {
 		{ FIXTURE_PACKED, .extent_max = PAGE, .keep = 8 * PAGE },
-		{ FIXTURE_PACKED },
+		{ FIXTURE_PACKED, .budget = "beside:2G", .budget_thread = VPMM_BUDGET_THREAD_OFF },
 		{ FIXTURE_OPTS },
 	};
 
@@ -345,9 +349,14 @@ static void test_limits(void)
 
 int main(int argc, char **argv)
 {
+	int result;
+
+	budget_folder();
 	g_setenv("VPMM_HOST_DEVICES", "2", TRUE);
 	g_test_init(&argc, &argv, NULL);
 	fixture_add_rows("/pause-beside", calls, test_call);
 	g_test_add_func("/pause-beside/limits", test_limits);
-	return g_test_run();
+	result = g_test_run();
+	budget_remove_folder();
+	return result;
 }

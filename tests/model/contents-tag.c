@@ -83,6 +83,13 @@ static void pause_tag(struct worker *w, unsigned int pool)
 		lose(w, pool, flags);
 }
 
+static void limit_tag(struct worker *w, unsigned int pool)
+{
+	size_t limit = contents_one_in(w, 2) ? 0 : (size_t)g_rand_int_range(w->rand, 1, 20) * PAGE;
+
+	contents_try(w, pool, vpmm_tag_limit(w->run->pools[pool], tag_of_worker(w), limit));
+}
+
 void tag_step(struct worker *w)
 {
 	unsigned int pool = (unsigned int)g_rand_int_range(w->rand, 0, (gint32)w->run->n_pools);
@@ -90,6 +97,10 @@ void tag_step(struct worker *w)
 
 	if (w->run->opts[pool].page_size == SIZE_MAX)
 		return;
+	if (w->run->limited && contents_one_in(w, 4)) {
+		limit_tag(w, pool);
+		return;
+	}
 	if (w->paused[pool]) {
 		resume(w, pool, true);
 		return;

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "model/contents-options.h"
 #include "model/contents-repeat.h"
 #include "model/contents-work.h"
 #include "model/contents.h"
@@ -43,11 +44,6 @@ struct vpmm_pool *contents_pool(struct worker *w, unsigned int pool)
 	return contents_one_in(w, 8) && !contents_faults ? NULL : w->run->pools[pool];
 }
 
-static void ignore(void *data, int level, const char *message)
-{
-	g_assert_cmpstr(message, !=, "");
-}
-
 /* It may free as any other part of the program, but not in the middle of what is not allocated yet. */
 static int give(void *data, struct vpmm_pool *pool, size_t size)
 {
@@ -69,98 +65,13 @@ static bool one_in(GRand *rand, int n)
 	return !g_rand_int_range(rand, 0, n);
 }
 
-/* @run: a stream that is alone leaves nothing open in a pool of pages. */
-static void choose_extents(const struct run *run, struct vpmm_opts *opts, GRand *rand)
-{
-	size_t page_size = one_in(rand, 6) ? 2 * PAGE : PAGE;
-
-	opts->page_size = page_size == PAGE ? 0 : page_size;
-	switch (g_rand_int_range(rand, run->repeats ? 3 : 0, 12)) {
-	case 0: case 1: case 2:
-		opts->extent_max = page_size;
-		opts->small = VPMM_SMALL_DRIVER;
-		break;
-	case 3:
-		opts->extent_max = page_size;
-		break;
-	case 4: case 5:
-		opts->extent_max = 2 * page_size;
-		break;
-	case 6:
-		opts->small = VPMM_SMALL_DRIVER;
-		break;
-	case 7:
-		opts->page_size = one_in(rand, 2) ? SIZE_MAX : 0;
-		break;
-	default:
-		break;
-	}
-}
-
-static void choose_sizes(struct vpmm_opts *opts, GRand *rand)
-{
-	if (one_in(rand, 3))
-		opts->va_size = one_in(rand, 2) ? 8 * PAGE : 64 * PAGE;
-	if (one_in(rand, 4) && opts->page_size != SIZE_MAX)
-		opts->pages = (size_t)g_rand_int_range(rand, 1, 20);
-	if (one_in(rand, 4))
-		opts->keep = one_in(rand, 2) ? 1 : (size_t)g_rand_int_range(rand, 1, 60) * PAGE;
-	if (one_in(rand, 8))
-		opts->limit = (size_t)g_rand_int_range(rand, 16, 50) * PAGE;
-	else if (one_in(rand, 8))
-		opts->limit_percent = g_rand_int_range(rand, 60, 101);
-	if (opts->limit || opts->limit_percent)
-		opts->pages = MIN(opts->pages, 8);
-	opts->frag_ratio = one_in(rand, 4) ? g_rand_int_range(rand, 1, 101) : 0;
-	opts->overhead = one_in(rand, 4) ? g_rand_int_range(rand, 1, 26) : 0;
-	opts->overlap = one_in(rand, 4) ? g_rand_int_range(rand, VPMM_OVERLAP_NONE, 201) : 0;
-}
-
-static void choose_options(const struct run *run, struct vpmm_opts *opts, GRand *rand)
-{
-	*opts = (struct vpmm_opts){ FIXTURE_PACKED, .log = ignore };
-	choose_extents(run, opts, rand);
-	choose_sizes(opts, rand);
-	opts->reuse = one_in(rand, 4) ? VPMM_REUSE_BLOCK : VPMM_REUSE_ASYNC;
-	opts->scrub = one_in(rand, 3) ? g_rand_int_range(rand, 1, 3) : VPMM_SCRUB_NONE;
-	opts->export_as = one_in(rand, 3) ? VPMM_EXPORT_FD : VPMM_EXPORT_NONE;
-	opts->log_level = one_in(rand, 8) ? VPMM_LOG_DEBUG : VPMM_LOG_NONE;
-	opts->pressure = one_in(rand, 2) && !contents_faults ? give : NULL;
-	opts->exhausted = one_in(rand, 2) ? hear : NULL;
-}
-
-static void describe(struct run *run, const struct vpmm_opts *opts)
-{
-	g_string_append_printf(run->text, "; pool: page_size %zu extent_max %zu small %d va_size %zu pages %zu "
-			       "reuse %d scrub %d keep %zu limit %zu limit_percent %d frag_ratio %d overhead %d overlap %d "
-			       "pressure %d export %d",
-			       opts->page_size, opts->extent_max, opts->small, opts->va_size, opts->pages, opts->reuse,
-			       opts->scrub, opts->keep, opts->limit, opts->limit_percent, opts->frag_ratio,
-			       opts->overhead, opts->overlap, opts->pressure != NULL, opts->export_as);
-}
-
-/* Of the device, which has as little as some options ask for, or more than a run can use. */
-static void choose_device(struct run *run, GRand *rand)
-{
-	bool small = one_in(rand, 6), few = one_in(rand, 8);
-
-	g_setenv("VPMM_HOST_CAPACITY", small ? "112M" : "80G", TRUE);
-	g_setenv("VPMM_HOST_DEVICES", G_STRINGIFY(CONTENTS_DEVICES), TRUE);
-	g_setenv("VPMM_HOST_MAPPINGS", few ? "90" : "524090", TRUE);
-	run->limited = small || few;
-	/* A touch waits for a mapping, and may wait for the program itself, which has them all. */
-	run->ranges = run->ranges && !few;
-	g_string_append_printf(run->text, "%u workers, lazy %u, capacity %s, mappings %s", run->n_workers, run->lazy,
-			       small ? "112M" : "80G", few ? "90" : "524090");
-}
-
 static void open_pools(struct run *run, GRand *rand)
 {
 	run->n_pools = one_in(rand, 4) ? 2 : 1;
 	for (unsigned int i = 0; i < run->n_pools; i++) {
-		choose_options(run, &run->opts[i], rand);
-		run->limited |= run->opts[i].limit || run->opts[i].limit_percent;
-		describe(run, &run->opts[i]);
+		run->opts[i].pressure = one_in(rand, 2) && !contents_faults ? give : NULL;
+		run->opts[i].exhausted = one_in(rand, 2) ? hear : NULL;
+		options_choose(run, i, rand);
 		contents_ok(run, (contents_faults ? contents_faults->create : vpmm_pool_create)(&run->pools[i], &run->opts[i]));
 	}
 }
@@ -236,7 +147,7 @@ static void change(struct worker *w)
 	size_t limit = (size_t)g_rand_int_range(w->rand, 0, 60) * PAGE;
 	struct vpmm_pool *pool = w->run->pools[number];
 
-	switch (g_rand_int_range(w->rand, 0, 4)) {
+	switch (g_rand_int_range(w->rand, 0, 5)) {
 	case 0:
 		change_peers(w, number);
 		break;
@@ -246,6 +157,10 @@ static void change(struct worker *w)
 	case 2:
 		if (w->run->limited)
 			contents_try(w, number, vpmm_pool_set_limit(pool, limit));
+		break;
+	case 3:
+		if (w->run->opts[number].plan)
+			contents_try(w, number, vpmm_pool_save_plan(pool));
 		break;
 	default:
 		find(w);
@@ -557,6 +472,7 @@ static void close_run(struct run *run, struct contents_counts *counts)
 	counts->words += run->words;
 	g_ptr_array_free(run->streams, TRUE);
 	g_ptr_array_free(run->mail, TRUE);
+	options_clear(run);
 	g_string_free(run->text, TRUE);
 	pthread_mutex_destroy(&run->lock);
 	pthread_rwlock_destroy(&run->begins);
@@ -588,7 +504,7 @@ void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct
 	run->owners = g_new0(gint, MOST_KEYS);
 	pthread_mutex_init(&run->lock, NULL);
 	pthread_rwlock_init(&run->begins, NULL);
-	choose_device(run, rand);
+	options_choose_device(run, rand);
 	open_pools(run, rand);
 	for (unsigned int i = 0; i < run->n_workers; i++)
 		open_worker(run, i, rand);

@@ -223,6 +223,8 @@ struct worker {
  * @seed: the seed
  * @steps: of each worker
  * @text: the options
+ * @folder: for files of the pools
+ * @names: of those
  * @pools: the pools
  * @opts: of each
  * @n_pools: how many there are
@@ -256,6 +258,8 @@ struct run {
 	guint32 seed;
 	unsigned int steps;
 	GString *text;
+	char *folder;
+	GPtrArray *names;
 	struct vpmm_pool *pools[CONTENTS_POOLS];
 	struct vpmm_opts opts[CONTENTS_POOLS];
 	unsigned int n_pools;
