@@ -205,6 +205,7 @@ static void *make_call(void *data)
 	const struct call *call = data;
 	int err;
 
+	assert_ok(vpmm_pool_check(beside->f.pool));
 	for (unsigned int i = BLOCKS / 2; i < BLOCKS; i++)
 		assert_ok(vpmm_free(beside->f.pool, beside->blocks[i], beside->f.streams[i % 2]));
 	err = call->call(beside);
