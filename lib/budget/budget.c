@@ -211,39 +211,41 @@ static bool is_orphan(const struct budget_slot *slot)
 	return began && birth_of(pid) && birth_of(pid) != began;
 }
 
-/* Nobody joins meanwhile, so that the slot cannot be another's by now. */
-static bool bury_orphan(struct budget *budget, struct budget_slot *slot)
+static bool is_locked(const struct budget *budget, const struct budget_slot *slot)
 {
-	bool orphan;
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte_of(budget, slot), .l_len = 1 };
 
-	if (!is_orphan(slot) || lock_byte(budget->fd, BUDGET_BYTE_JOIN, F_WRLCK))
+	return fcntl(budget->fd, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+}
+
+static bool is_dead(const struct budget *budget, const struct budget_slot *slot)
+{
+	return !is_slot_empty(slot) && (!is_locked(budget, slot) || is_orphan(slot));
+}
+
+/*
+ * Nobody joins meanwhile: a pool that joins takes a slot for a living pool's if it cannot lock it, and the slot could be
+ * its own by now. Who joins empties the slots of the dead as well.
+ */
+static bool bury(struct budget *budget, struct budget_slot *slot)
+{
+	bool dead;
+
+	if (!is_dead(budget, slot) || lock_byte(budget->fd, BUDGET_BYTE_JOIN, F_WRLCK))
 		return false;
-	orphan = is_orphan(slot);
-	if (orphan)
+	dead = is_dead(budget, slot);
+	if (dead)
 		empty_slot(slot);
 	lock_byte(budget->fd, BUDGET_BYTE_JOIN, F_UNLCK);
-	return orphan;
+	return dead;
 }
 
 bool budget_bury(struct budget *budget)
 {
 	bool any = false;
 
-	for_each_other(slot, budget) {
-		bool found = false;
-
-		if (is_slot_empty(slot))
-			continue;
-		if (!lock_byte(budget->fd, byte_of(budget, slot), F_WRLCK)) {
-			/* It may have left in between. */
-			found = !is_slot_empty(slot);
-			empty_slot(slot);
-			lock_byte(budget->fd, byte_of(budget, slot), F_UNLCK);
-		} else {
-			found = bury_orphan(budget, slot);
-		}
-		any = any || found;
-	}
+	for_each_other(slot, budget)
+		any |= bury(budget, slot);
 	if (any) {
 		atomic_store(&budget->file->died, clock_ns());
 		futex_bump(&budget->file->released);
