@@ -233,6 +233,11 @@ int arena_cut(struct segment *segment, const struct torch_piece *pieces, size_t 
 	for (i = 0, part = segment->first; i < count; i++, part = part->after) {
 		part->allocated = part->active = pieces[i].allocated;
 		part->requested = pieces[i].allocated ? pieces[i].requested : 0;
+	}
+	/* A block that was freed but in use is free now, and so may be what is next to it. */
+	for (part = segment->first; part; part = part->after) {
+		while (!part->active && part->after && !part->after->active)
+			part_merge(part);
 		if (!part->active)
 			list_free(part);
 	}

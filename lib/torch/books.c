@@ -180,11 +180,15 @@ void books_passed(int device, uint64_t size, bool large)
 	pthread_mutex_unlock(&lock);
 }
 
-void books_segment(int device, uint64_t size, bool large, int by)
+void books_segment(int device, uint64_t size, bool large, bool own, int by)
 {
+	struct torch_stat *all = &books[device].reserved_bytes[TORCH_ALL];
+
 	pthread_mutex_lock(&lock);
 	stat_count(books[device].segment, large, by);
 	stat_count(books[device].reserved_bytes, large, stat_signed(by, size));
+	if (own)
+		*(by > 0 ? &all->allocated : &all->freed) -= (int64_t)size;
 	pthread_mutex_unlock(&lock);
 }
 

@@ -76,8 +76,8 @@ bool books_share(const void *ptr, uint64_t *number);
 /* A block of a pool is not active any more. */
 void books_passed(int device, uint64_t size, bool large);
 
-/* A segment of a pool has come, with 1, or gone, with -1. */
-void books_segment(int device, uint64_t size, bool large, int by);
+/* A segment of a pool has come, with 1, or gone, with -1. @own: the sums of the library have its bytes already. */
+void books_segment(int device, uint64_t size, bool large, bool own, int by);
 
 void books_retry(int device);
 void books_oom(int device);

@@ -11,6 +11,7 @@
 #include "torch/kept.h"
 #include "torch/ordinary.h"
 #include "torch/pools.h"
+#include "torch/reserved.h"
 #include "torch/share.h"
 #include "torch/torch.h"
 #include "util/captures.h"
@@ -102,7 +103,7 @@ static void use_device(int ordinal)
 
 	if (device->joined)
 		return;
-	if (!device->used && first_fraction < 1 && !device->limit)
+	if (!device->used && first_fraction < 1 && !device->limit_before)
 		alloc_set_limit(device, first_fraction);
 	device_use(ordinal);
 }
@@ -305,7 +306,12 @@ static double get_fraction(int ordinal)
 	bool entered;
 	int err;
 
-	if (!device || !device->limit || !device_enter(ordinal, &entered))
+	if (!device)
+		return 1;
+	/* The configuration's, until there is an allocation or another fraction. */
+	if (!device->limit_before)
+		return device->used ? 1 : first_fraction;
+	if (!device->limit || !device_enter(ordinal, &entered))
 		return 1;
 	err = vpmm_pool_info(NULL, &info);
 	device_leave(entered);
@@ -327,58 +333,12 @@ static int set_peer(int ordinal, int peer)
 	return err;
 }
 
-static void stats_add(struct torch_stat *stat, int64_t current, int64_t peak)
-{
-	stat->current += current;
-	stat->peak += peak > current ? peak : current;
-}
-
-/* Fills the counts of the library itself, without the segments of pools. All segments of its own are expandable. */
-static void stats_add_library(int ordinal, const struct vpmm_stats *held, const struct pools_held *pools,
-			      struct torch_stats *stats)
-{
-	int64_t taken = (int64_t)(held->mapped + held->small_mapped + held->shareable + held->shared - pools->own);
-	int64_t peak = (int64_t)(held->peak_taken + pools->foreign);
-	int64_t small = ordinary_small(ordinal, taken);
-	struct torch_stat *all = &stats->reserved_bytes[TORCH_ALL];
-
-	all->current += taken;
-	all->peak = peak > all->current ? peak : all->current;
-	all->allocated += (int64_t)held->grown;
-	all->freed += (int64_t)held->given_back;
-	stats_add(&stats->reserved_bytes[TORCH_SMALL], small, small);
-	stats_add(&stats->reserved_bytes[TORCH_LARGE], taken - small, taken - small);
-	stats->created = (int64_t)held->creates;
-	stats->released = (int64_t)held->releases;
-}
-
-static void stats_add_split(const struct pools_held *pools, struct torch_stats *stats)
-{
-	int kind;
-
-	for (kind = 0; kind < TORCH_KINDS; kind++) {
-		stats_add(&stats->inactive_split[kind], pools->split[kind], 0);
-		stats_add(&stats->inactive_split_bytes[kind], pools->split_bytes[kind], 0);
-	}
-}
-
 static int class_stats(int ordinal, struct torch_stats *stats)
 {
-	struct vpmm_stats held = { .size = sizeof(held) };
-	struct pools_held pools;
-	int err;
-
 	if (!device_of(ordinal))
 		return -EINVAL;
 	late_free();
-	err = vpmm_torch_stats(ordinal, &held);
-	if (err)
-		return err;
-	pools_held(ordinal, &pools);
-	books_stats(ordinal, stats);
-	stats_add_library(ordinal, &held, &pools, stats);
-	stats_add_split(&pools, stats);
-	return 0;
+	return reserved_stats(ordinal, stats);
 }
 
 static void reset_accumulated(int ordinal)
@@ -386,6 +346,7 @@ static void reset_accumulated(int ordinal)
 	if (!device_of(ordinal))
 		return;
 	books_reset_accumulated(ordinal);
+	reserved_reset_sums(ordinal);
 	pools_reset(ordinal, stat_reset_sums);
 }
 
@@ -396,6 +357,7 @@ static void reset_peaks(int ordinal)
 	books_reset_peaks(ordinal);
 	pools_reset(ordinal, stat_reset_peak);
 	vpmm_torch_reset_peaks(ordinal);
+	reserved_reset_peak(ordinal);
 }
 
 static void class_end(int ordinal, struct torch_id id, int captures)

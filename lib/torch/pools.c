@@ -11,6 +11,7 @@
 #include "torch/kept.h"
 #include "torch/pool.h"
 #include "torch/pools.h"
+#include "torch/reserved.h"
 #include "util/captures.h"
 #include "vpmm.h"
 
@@ -173,7 +174,7 @@ static void segment_tell(struct torch_pool *pool, const struct segment *segment,
 {
 	struct torch_piece piece = pool_segment(pool, segment);
 
-	books_segment(pool->device, segment->size, segment->large, by);
+	books_segment(pool->device, segment->size, segment->large, !pool->source.take, by);
 	stat_count(pool->reserved, segment->large, stat_signed(by, segment->size));
 	if (hooks.segment)
 		hooks.segment(&piece, by > 0);
@@ -324,6 +325,8 @@ static int pool_grow(struct torch_pool *pool, uint64_t size, struct CUstream_st 
 	pool->busy++;
 	pthread_mutex_unlock(&lock);
 	err = segment_create(pool, bytes, stream, &addr);
+	if (!err && pool->source.take)
+		reserved_note(pool->device, bytes);
 	pthread_mutex_lock(&lock);
 	pool->busy--;
 	if (err)
@@ -340,13 +343,23 @@ static int pool_grow(struct torch_pool *pool, uint64_t size, struct CUstream_st 
 	return 0;
 }
 
+/* What a request takes of a pool; 0: more than there could ever be, such as a negative number. */
+static uint64_t bytes_for(size_t size, size_t least)
+{
+	size_t bytes = size > least ? size : least;
+
+	return bytes > PTRDIFF_MAX ? 0 : arena_round(bytes);
+}
+
 int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size, size_t least,
 		struct CUstream_st *stream)
 {
-	uint64_t bytes = arena_round(size > least ? size : least);
+	uint64_t bytes = bytes_for(size, least);
 	struct part *part;
 	int err = 0;
 
+	if (!bytes)
+		return -ENOMEM;
 	pthread_mutex_lock(&lock);
 	poll_waiting();
 	part = arena_find(&pool->arena, bytes, stream);
@@ -360,11 +373,13 @@ int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size,
 
 int pools_borrow(int device, struct torch_piece *block, size_t size, size_t least, struct CUstream_st *stream)
 {
-	uint64_t bytes = arena_round(size > least ? size : least);
+	uint64_t bytes = bytes_for(size, least);
 	struct torch_pool *pool;
 	struct part *part;
 	int err = -ENOMEM;
 
+	if (!bytes)
+		return err;
 	for (pool = pools_lock_first(device); pool && err; pool = pool_after(pool)) {
 		if (!pool->lends)
 			continue;
@@ -437,6 +452,19 @@ void pools_base(const struct part *part, void **base, size_t *size)
 	pthread_mutex_unlock(&lock);
 }
 
+bool pools_find_shared(const void *ptr, uint64_t number, void **base)
+{
+	struct entry entry;
+	bool found;
+
+	pthread_mutex_lock(&lock);
+	found = books_find(ptr, &entry) && number && entry.shared == number;
+	if (found)
+		*base = entry.part ? (void *)(uintptr_t)entry.part->segment->addr : entry.ptr;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
 /* Takes an idle segment out of a pool: its address, or 0. */
 static uint64_t take_idle(struct torch_pool *pool)
 {
@@ -486,6 +514,11 @@ bool pools_trim(int device, struct torch_id id)
 	for (pool = next_unused(pools, device, id); pool && !captures_any(); pool = next_unused(next, device, id)) {
 		/* So that it stays while the lock is not held. */
 		pool->busy++;
+		if (pool->source.give) {
+			pthread_mutex_unlock(&lock);
+			reserved_note(device, 0);
+			pthread_mutex_lock(&lock);
+		}
 		while ((addr = take_idle(pool))) {
 			given = true;
 			pthread_mutex_unlock(&lock);

@@ -64,6 +64,16 @@ void pools_piece(const struct part *part, struct torch_piece *block);
 void pools_base(const struct part *part, void **base, size_t *size);
 
 /**
+ * pools_find_shared() - find a block of this process that another one asks for
+ * @ptr: its address, which may be nobody's any more
+ * @number: by which other processes know it
+ * @base: receives the library's block that it is, or is a part of
+ *
+ * Return: whether it is there. Its owner may free it at any time, so nothing of it is looked at afterwards.
+ */
+bool pools_find_shared(const void *ptr, uint64_t number, void **base);
+
+/**
  * pools_trim() - give whole segments of pools without a use back
  * @device: ordinal
  * @id: of that pool; both 0: of all

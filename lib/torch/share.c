@@ -115,34 +115,23 @@ static bool socket_write(int fd, const void *from, size_t size)
 	return put == (ssize_t)size;
 }
 
-/* The library's block that a block of PyTorch's is, or is a part of. */
-static void *base_of(const struct entry *entry)
-{
-	void *base = entry->ptr;
-	size_t size;
-
-	if (entry->part)
-		pools_base(entry->part, &base, &size);
-	return base;
-}
-
 /* Answers one request. */
 static void *answer_one(void *data)
 {
 	int fd = (int)(intptr_t)data;
 	struct answer answer = { 0 };
-	struct entry entry;
 	struct name name;
 	size_t lead = 0;
+	void *base;
 
 	if (!set_patience(fd) || !is_own_user(fd) || !socket_read(fd, &name, sizeof(name)))
 		goto out;
-	if (!books_find((const void *)(uintptr_t)name.addr, &entry) || !name.serial || entry.shared != name.serial ||
-	    vpmm_lend_key(NULL, base_of(&entry), name.key, &lead))
+	if (!pools_find_shared((const void *)(uintptr_t)name.addr, name.serial, &base) ||
+	    vpmm_lend_key(NULL, base, name.key, &lead))
 		answer.err = -ENOENT;
 	answer.lead = lead;
 	if (socket_write(fd, &answer, sizeof(answer)) && !answer.err)
-		vpmm_lend(NULL, base_of(&entry), fd);
+		vpmm_lend(NULL, base, fd);
 out:
 	close(fd);
 	return NULL;
@@ -212,24 +201,20 @@ static int begin_serving(void)
 int share_give(void *ptr, char *text, size_t *offset)
 {
 	struct name name = { .pid = getpid(), .addr = (uintptr_t)ptr };
-	struct entry entry;
 	size_t lead;
 	void *base;
 	int err;
 
 	if (in_child)
 		return -EBUSY;
-	if (!books_find(ptr, &entry))
+	if (!books_share(ptr, &name.serial) || !pools_find_shared(ptr, name.serial, &base))
 		return -EINVAL;
-	base = base_of(&entry);
 	err = vpmm_lend_key(NULL, base, name.key, &lead);
 	if (err)
 		return err;
 	pthread_mutex_lock(&lock);
 	err = begin_serving();
 	pthread_mutex_unlock(&lock);
-	if (!err && !books_share(ptr, &name.serial))
-		err = -EINVAL;
 	if (err)
 		return err;
 	snprintf(text, TORCH_NAME, NAME_FORMAT, name.pid, token[0], token[1], name.key[0], name.key[1], name.key[2],

@@ -183,8 +183,89 @@ static void test_graph_memory(void)
 	assert_ok(vpmm_host_stream_destroy(stream));
 }
 
+/* What was reserved and what is are the same bytes, of pools too, and the sums begin anew when they are reset. */
+static void test_sums(void)
+{
+	const struct torch_id id = { 0, 30 };
+	struct torch_stats before = stats_now(), now;
+	struct torch_pool *pool = table->begin(0, id, 1);
+	char *block = new_block(4 * MIB, NULL, pool);
+	const struct torch_stat *was = &before.reserved_bytes[TORCH_ALL], *is = &now.reserved_bytes[TORCH_ALL];
+
+	now = stats_now();
+	g_assert_cmpint(is->allocated - is->freed - (was->allocated - was->freed), ==, is->current - was->current);
+	g_assert_cmpint(now.created, >, before.created);
+	table->reset_accumulated(0);
+	now = stats_now();
+	g_assert_cmpint(is->allocated, ==, 0);
+	g_assert_cmpint(is->freed, ==, 0);
+	g_assert_cmpint(now.created + now.released, ==, 0);
+	before = now;
+	drop(block);
+	end_pool(id);
+	table->trim(0, none);
+	now = stats_now();
+	g_assert_cmpint(is->freed, >=, 20 * MIB);
+	g_assert_cmpint(is->freed, ==, was->current - is->current);
+	g_assert_cmpint(now.released, >, 0);
+}
+
+static void *take_host(void *data, int device, size_t size, struct CUstream_st *stream)
+{
+	(void)data;
+	(void)device;
+	(void)stream;
+	return g_malloc(size);
+}
+
+static void give_host(void *data, int device, void *ptr)
+{
+	(void)data;
+	(void)device;
+	g_free(ptr);
+}
+
+static int64_t reserved_peak(void)
+{
+	return stats_now().reserved_bytes[TORCH_ALL].peak;
+}
+
+/* The peak falls by a reset alone, whoever's memory comes and goes. */
+static void test_foreign_peak(void)
+{
+	const struct torch_id id = { 0, 31 };
+	const struct torch_source source = { take_host, give_host, NULL, NULL };
+	char *block, *own;
+	int64_t begin;
+
+	table->trim(0, none);
+	table->reset_peaks(0);
+	begin = reserved_peak();
+	for (int i = 0; i < 2; i++) {
+		assert_ok(table->join(0, id, &source));
+		block = new_block(40 * MIB, NULL, table->begin(0, id, 1));
+		g_assert_cmpint(reserved_peak(), ==, begin + (int64_t)(40 + 8 * i) * MIB);
+		drop(block);
+		table->end(0, id, 1);
+		assert_ok(table->drop(0, id));
+		assert_ok(table->drop(0, id));
+		table->trim(0, id);
+		g_assert_cmpint(reserved_peak(), ==, begin + (int64_t)(40 + 8 * i) * MIB);
+		/* 40 MiB were there at the most, and not beside these. */
+		if (!i)
+			own = new_block(8 * MIB, NULL, NULL);
+		g_assert_cmpint(reserved_peak(), ==, begin + (int64_t)(40 + 8 * i) * MIB);
+	}
+	drop(own);
+	table->trim(0, none);
+	table->reset_peaks(0);
+	g_assert_cmpint(reserved_peak(), ==, begin);
+}
+
 void class_statistics_tests(void)
 {
+	g_test_add_func("/torch-class/sums", test_sums);
+	g_test_add_func("/torch-class/foreign-peak", test_foreign_peak);
 	g_test_add_func("/torch-class/pool-stats", test_pool_stats);
 	g_test_add_func("/torch-class/list", test_list);
 	g_test_add_func("/torch-class/graph-memory", test_graph_memory);

@@ -17,7 +17,7 @@ static void test_ordinary(void)
 	char *a, *b;
 
 	/* The first allocation sets what the program has been allowed. */
-	g_assert_cmpfloat(table->fraction(0), ==, 1);
+	g_assert_cmpfloat(table->fraction(0), ==, 0.5);
 	a = new_block(1000, NULL, NULL);
 	g_assert_cmpfloat(table->fraction(0), ==, 0.5);
 	assert_ok(table->set_fraction(0, 1));
@@ -391,6 +391,55 @@ static void test_restore(void)
 	end_pool(id);
 }
 
+/* A block that was freed but in use when a state was taken is free in it, and one with what is free beside it. */
+static void test_restore_in_use(void)
+{
+	const struct torch_id id = { 0, 12 };
+	struct torch_pool *pool = table->begin(0, id, 0);
+	struct torch_piece *state, *freed, *allocated;
+	size_t count, freed_count, allocated_count;
+	char *block = new_block(8 * MIB, NULL, pool);
+	struct CUstream_st *stream;
+
+	assert_ok(vpmm_host_stream_create(&stream));
+	class_passed = false;
+	table->use(block, stream);
+	drop(block);
+	assert_ok(table->list(0, id, &state, &count));
+	class_passed = true;
+	assert_ok(table->restore(0, id, state, count, &freed, &freed_count, &allocated, &allocated_count));
+	g_assert_cmpuint(freed_count + allocated_count, ==, 0);
+	/* The segment has 20 MiB. */
+	g_assert_true(new_block(15 * MIB, NULL, pool) == block);
+	drop(block);
+	table->end(0, id, 0);
+	assert_ok(table->drop(0, id));
+	table->trim(0, id);
+	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
+	assert_ok(vpmm_host_stream_destroy(stream));
+	g_free(state);
+	g_free(freed);
+	g_free(allocated);
+}
+
+/* Negative sizes arrive as such numbers. */
+static void test_absurd(void)
+{
+	const struct torch_id id = { 0, 14 };
+	struct torch_pool *pool = table->begin(0, id, 1);
+	const size_t sizes[] = { SIZE_MAX, SIZE_MAX - 511, SIZE_MAX - MIB, (size_t)PTRDIFF_MAX + 1 };
+	struct torch_piece block;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
+		g_assert_cmpint(table->alloc(&block, 0, sizes[i], 0, NULL, pool), ==, -ENOMEM);
+		g_assert_cmpint(table->alloc(&block, 0, 1, sizes[i], NULL, pool), ==, -ENOMEM);
+		g_assert_cmpint(table->alloc_pressed(&block, 0, sizes[i], 0, NULL, pool), ==, -ENOMEM);
+		g_assert_cmpint(table->alloc_pressed(&block, 0, sizes[i], 0, NULL, NULL), ==, -ENOMEM);
+	}
+	g_assert_cmpuint(count_segments(id), ==, 0);
+	end_pool(id);
+}
+
 /* Ordinary memory that is freed in a capture of its own stream does not become the graph's. */
 static void test_capture(void)
 {
@@ -425,6 +474,19 @@ static void test_fraction(void)
 	assert_ok(table->set_fraction(0, 1));
 	drop(new_block(CAPACITY / 2, NULL, NULL));
 	g_assert_cmpint(table->set_fraction(64, 1), ==, -EINVAL);
+}
+
+/* What the program sets before it allocates counts, and not what it is configured with. */
+static void test_fraction_first(void)
+{
+	if (g_test_subprocess()) {
+		assert_ok(table->set_fraction(0, 1));
+		new_block(1000, NULL, NULL);
+		g_assert_cmpfloat(table->fraction(0), ==, 1);
+		return;
+	}
+	g_test_trap_subprocess(NULL, 0, 0);
+	g_test_trap_assert_passed();
 }
 
 /* Threads that share a pool and ordinary memory. Each writes to what it has, and finds that again. */
@@ -504,8 +566,11 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch-class/least", test_least);
 	g_test_add_func("/torch-class/source", test_source);
 	g_test_add_func("/torch-class/restore", test_restore);
+	g_test_add_func("/torch-class/restore-in-use", test_restore_in_use);
+	g_test_add_func("/torch-class/absurd", test_absurd);
 	g_test_add_func("/torch-class/capture", test_capture);
 	g_test_add_func("/torch-class/fraction", test_fraction);
+	g_test_add_func("/torch-class/fraction-first", test_fraction_first);
 	g_test_add_func("/torch-class/threads", test_threads);
 	g_test_add_func("/torch-class/fork", test_fork);
 	class_statistics_tests();

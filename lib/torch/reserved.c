@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <pthread.h>
+
+#include "torch/books.h"
+#include "torch/device.h"
+#include "torch/ordinary.h"
+#include "torch/pools.h"
+#include "torch/reserved.h"
+#include "torch/torch.h"
+
+/* What the library had counted when the sums were reset. */
+struct since {
+	uint64_t grown;
+	uint64_t given_back;
+	uint64_t creates;
+	uint64_t releases;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct since since[DEVICES];
+static int64_t peaks[DEVICES];		/* the most that was noted since the peak was reset */
+
+static struct since since_reset(int ordinal)
+{
+	struct since found;
+
+	pthread_mutex_lock(&lock);
+	found = since[ordinal];
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static int64_t raise_peak(int ordinal, int64_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	if (peaks[ordinal] < bytes)
+		peaks[ordinal] = bytes;
+	bytes = peaks[ordinal];
+	pthread_mutex_unlock(&lock);
+	return bytes;
+}
+
+static int64_t bytes_held(const struct vpmm_stats *held)
+{
+	return (int64_t)(held->mapped + held->small_mapped + held->shareable + held->shared);
+}
+
+/* The peak of the library's own memory is exact; the sum is, too, unless both change between two notes. */
+static int64_t peak_of(int ordinal, const struct vpmm_stats *held, uint64_t foreign)
+{
+	int64_t sum = bytes_held(held) + (int64_t)foreign, own = (int64_t)held->peak_taken;
+
+	return raise_peak(ordinal, sum > own ? sum : own);
+}
+
+static void stats_add(struct torch_stat *stat, int64_t current, int64_t peak)
+{
+	stat->current += current;
+	stat->peak += peak > current ? peak : current;
+}
+
+/* Fills the counts of the library itself, without the segments of pools. All segments of its own are expandable. */
+static void stats_add_library(int ordinal, const struct vpmm_stats *held, const struct pools_held *pools,
+			      struct torch_stats *stats)
+{
+	const struct since begin = since_reset(ordinal);
+	int64_t taken = bytes_held(held) - (int64_t)pools->own;
+	int64_t small = ordinary_small(ordinal, taken);
+	struct torch_stat *all = &stats->reserved_bytes[TORCH_ALL];
+
+	all->current += taken;
+	all->peak = peak_of(ordinal, held, pools->foreign);
+	all->allocated += (int64_t)(held->grown - begin.grown);
+	all->freed += (int64_t)(held->given_back - begin.given_back);
+	stats_add(&stats->reserved_bytes[TORCH_SMALL], small, small);
+	stats_add(&stats->reserved_bytes[TORCH_LARGE], taken - small, taken - small);
+	stats->created = (int64_t)(held->creates - begin.creates);
+	stats->released = (int64_t)(held->releases - begin.releases);
+}
+
+static void stats_add_split(const struct pools_held *pools, struct torch_stats *stats)
+{
+	int kind;
+
+	for (kind = 0; kind < TORCH_KINDS; kind++) {
+		stats_add(&stats->inactive_split[kind], pools->split[kind], 0);
+		stats_add(&stats->inactive_split_bytes[kind], pools->split_bytes[kind], 0);
+	}
+}
+
+int reserved_stats(int ordinal, struct torch_stats *stats)
+{
+	struct vpmm_stats held = { .size = sizeof(held) };
+	struct pools_held pools;
+	int err;
+
+	err = vpmm_torch_stats(ordinal, &held);
+	if (err)
+		return err;
+	pools_held(ordinal, &pools);
+	books_stats(ordinal, stats);
+	stats_add_library(ordinal, &held, &pools, stats);
+	stats_add_split(&pools, stats);
+	return 0;
+}
+
+void reserved_note(int ordinal, uint64_t more)
+{
+	struct vpmm_stats held = { .size = sizeof(held) };
+	struct pools_held pools;
+
+	if (vpmm_torch_stats(ordinal, &held))
+		return;
+	pools_held(ordinal, &pools);
+	peak_of(ordinal, &held, pools.foreign + more);
+}
+
+void reserved_reset_sums(int ordinal)
+{
+	struct vpmm_stats held = { .size = sizeof(held) };
+
+	if (vpmm_torch_stats(ordinal, &held))
+		return;
+	pthread_mutex_lock(&lock);
+	since[ordinal] = (struct since){ held.grown, held.given_back, held.creates, held.releases };
+	pthread_mutex_unlock(&lock);
+}
+
+void reserved_reset_peak(int ordinal)
+{
+	pthread_mutex_lock(&lock);
+	peaks[ordinal] = 0;
+	pthread_mutex_unlock(&lock);
+}
