@@ -85,9 +85,12 @@ size_t gather_extent_size(const struct gathering *g)
 {
 	const struct settings *settings = &g->core->settings;
 	uint64_t pool = g->core->extents.bytes - gather_renewed(g) + g->create;
-	size_t bytes = (size_t)((double)pool / g->target);
+	size_t bytes = (size_t)((double)pool / g->target), most = tuning_call_extents;
 
-	bytes = MAX(bytes, core_page_up(g->core, g->create / (size_t)tuning_call_extents));
+	/* Such memory is remapped again and again: what a block is made of costs a call each time. */
+	if (overlap_matters(g->core))
+		most = MIN(most, (size_t)tuning_overlap_call);
+	bytes = MAX(bytes, core_page_up(g->core, g->create / most));
 	bytes = MIN(bytes, core_page_up(g->core, g->size));
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
 }
