@@ -65,6 +65,9 @@ bool books_add(const struct entry *entry);
 /* Takes a block out, and counts that; false: there is none. Of a pool it stays active until books_passed(). */
 bool books_take(void *ptr, struct entry *entry);
 
+/* The same, but a block of a pool stays, as it is to be taken under the lock of the pools. */
+bool books_take_ordinary(void *ptr, struct entry *entry);
+
 bool books_find(const void *ptr, struct entry *entry);
 
 /* Sets what the entry of a block says of captures. */

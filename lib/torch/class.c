@@ -192,14 +192,12 @@ static int class_release(void *ptr, struct torch_piece *block)
 
 	if (in_child)
 		return 0;
-	if (!books_take(ptr, &entry)) {
+	if (!books_take_ordinary(ptr, &entry) || (entry.part && !pools_free(ptr, block))) {
 		kept_note_unknown();
 		return -EINVAL;
 	}
-	if (entry.part) {
-		pools_free(entry.part, block);
+	if (entry.part)
 		return 0;
-	}
 	*block = (struct torch_piece){
 		.addr = (uintptr_t)ptr, .size = entry.size, .requested = entry.requested, .stream = entry.stream,
 		.device = entry.device, .grows = 1, .large = arena_is_large(entry.size),

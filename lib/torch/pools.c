@@ -412,19 +412,25 @@ static void part_wait(struct torch_pool *pool, struct part *part)
 	pool->waiting++;
 }
 
-void pools_free(struct part *part, struct torch_piece *block)
+bool pools_free(void *ptr, struct torch_piece *block)
 {
 	struct torch_pool *pool;
+	struct entry entry;
+	bool found;
 
 	pthread_mutex_lock(&lock);
-	pool = part_pool(part);
-	*block = pool_piece(pool, part);
-	if (part->user_count)
-		part_wait(pool, part);
-	else
-		pool_free_part(pool, part);
+	found = books_find(ptr, &entry) && entry.part && books_take(ptr, &entry);
+	if (found) {
+		pool = part_pool(entry.part);
+		*block = pool_piece(pool, entry.part);
+		if (entry.part->user_count)
+			part_wait(pool, entry.part);
+		else
+			pool_free_part(pool, entry.part);
+	}
 	poll_waiting();
 	pthread_mutex_unlock(&lock);
+	return found;
 }
 
 bool pools_use(struct part *part, struct CUstream_st *stream)

@@ -51,8 +51,11 @@ int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size,
 /* Allocates ordinary memory from free memory of a pool that lends it: 0, or -ENOMEM. */
 int pools_borrow(int device, struct torch_piece *block, size_t size, size_t least, struct CUstream_st *stream);
 
-/* A block that is not in the books any more; it serves others once the streams that used it have passed. */
-void pools_free(struct part *part, struct torch_piece *block);
+/*
+ * Frees a block, and takes it out of the books; it serves others once the streams that used it have passed. False: it is
+ * gone, as another thread has made the pool what it was before that block.
+ */
+bool pools_free(void *ptr, struct torch_piece *block);
 
 /* Another stream uses a block; false: no memory on the host. */
 bool pools_use(struct part *part, struct CUstream_st *stream);
