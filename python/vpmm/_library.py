@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """libvpmm.so.0 by ctypes: its calls, and its errors as exceptions; and what is passed to it."""
 
+import contextlib
 import ctypes
 import errno
 import math
@@ -46,7 +47,9 @@ def answer(question: Callable[[], Any]) -> int:
     try:
         return int(bool(question()))
     except BaseException:
-        sys.excepthook(*sys.exc_info())
+        # A hook of the program's own may raise as well.
+        with contextlib.suppress(BaseException):
+            sys.excepthook(*sys.exc_info())
         return 0
 
 

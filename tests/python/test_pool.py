@@ -365,6 +365,12 @@ class Options(unittest.TestCase):
         with self.assertRaises(vpmm.OutOfMemoryError):
             pool.malloc(12 * MIB)
         self.assertEqual((asked, [str(error) for error in printed]), ([12 * MIB], ["no"]))
+        # Neither is it where the hook raises, too.
+        sys.excepthook = lambda kind, error, trace: 1 // 0
+        asked.clear()
+        with self.assertRaises(vpmm.OutOfMemoryError):
+            pool.malloc(12 * MIB)
+        self.assertEqual(asked, [12 * MIB])
         pool.malloc(2 * MIB)
 
     def test_trace(self):
