@@ -59,11 +59,12 @@ int export_open(struct export *export, const char *format, const char *file)
 		return err;
 	if (!file && isatty(STDOUT_FILENO))
 		return fail_set(-EINVAL, "--export: standard output is a terminal; name a file by --output");
-	export->out = file ? fopen(file, "w") : stdout;
-	if (export->out)
+	export->out = stdout;
+	if (!file)
 		return 0;
-	err = -errno;
-	return fail_set(err, "--output: %s: %s", file, g_strerror(-err));
+	err = output_open(&export->output, file);
+	export->out = export->output.file;
+	return err ? fail_set(err, "--output: %s: %s", file, g_strerror(-err)) : 0;
 }
 
 static struct export_pool *current(struct export *export)
@@ -320,23 +321,25 @@ struct replay_watch export_watch(struct export *export, const struct trace *trac
 
 int export_write(struct export *export)
 {
-	int err;
+	int err = 0;
 
 	if (export->err)
 		return fail_set(export->err, "--export: the pool cannot be looked at: %s", g_strerror(-export->err));
 	errno = 0;
 	export->format->write(export);
-	if (!fflush(export->out) && !ferror(export->out))
+	if (export->file)
+		err = output_finish(&export->output);
+	else if (fflush(export->out) || ferror(export->out))
+		err = errno ? -errno : -EIO;
+	if (!err)
 		return 0;
-	err = errno ? -errno : -EIO;
 	return fail_set(err, "--export: writing %s failed: %s", export->file ? export->file : "standard output",
 			g_strerror(-err));
 }
 
 void export_close(struct export *export)
 {
-	if (export->out && export->file)
-		fclose(export->out);
+	output_drop(&export->output);
 	g_ptr_array_free(export->pools, TRUE);
 	g_array_free(export->mapped, TRUE);
 	g_hash_table_destroy(export->requested);

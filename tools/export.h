@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "output.h"
 #include "replay.h"
 
 enum export_kind {
@@ -88,7 +89,8 @@ struct export_format;
  * struct export - an export
  * @format: which
  * @file: the name of the file; NULL: standard output
- * @out: the file
+ * @output: the file, if it has a name
+ * @out: where to write
  * @pools: of struct export_pool
  * @allocator: that is watched
  * @trace: that it runs
@@ -101,6 +103,7 @@ struct export_format;
 struct export {
 	const struct export_format *format;
 	const char *file;
+	struct output output;
 	FILE *out;
 	GPtrArray *pools;
 	struct allocator *allocator;

@@ -123,11 +123,8 @@ int picture_open(struct picture *picture, const char *file)
 		.columns = html ? PAGE_COLUMNS : DRAWING_COLUMNS,
 	};
 	map_init(&picture->map);
-	picture->out = fopen(file, "w");
-	if (picture->out)
-		return 0;
-	err = -errno;
-	return fail_set(err, "--picture: %s: %s", file, g_strerror(-err));
+	err = output_open(&picture->output, file);
+	return err ? fail_set(err, "--picture: %s: %s", file, g_strerror(-err)) : 0;
 }
 
 void picture_begin(struct picture *picture, const struct trace *trace, unsigned int passes)
@@ -243,7 +240,6 @@ void picture_note(struct picture *picture, const struct replay_result *result)
 int picture_write(struct picture *picture, const struct report_run *run)
 {
 	GString *text;
-	bool written;
 	int err;
 
 	if (picture->err)
@@ -255,20 +251,15 @@ int picture_write(struct picture *picture, const struct report_run *run)
 	else
 		svg_draw(picture, text);
 	errno = 0;
-	written = fwrite(text->str, 1, text->len, picture->out) == text->len;
-	written = !fclose(picture->out) && written;
-	picture->out = NULL;
+	fwrite(text->str, 1, text->len, picture->output.file);
 	g_string_free(text, TRUE);
-	if (written)
-		return 0;
-	err = errno ? -errno : -EIO;
-	return fail_set(err, "--picture: writing %s failed: %s", picture->file, g_strerror(-err));
+	err = output_finish(&picture->output);
+	return err ? fail_set(err, "--picture: writing %s failed: %s", picture->file, g_strerror(-err)) : 0;
 }
 
 void picture_close(struct picture *picture)
 {
-	if (picture->out)
-		fclose(picture->out);
+	output_drop(&picture->output);
 	for (unsigned int i = 0; i < PICTURE_LINES; i++)
 		g_free(picture->series[i].most);
 	map_clear(&picture->map);

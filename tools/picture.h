@@ -11,8 +11,8 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
+#include "output.h"
 #include "picture-map.h"
 #include "replay.h"
 #include "report.h"
@@ -36,7 +36,7 @@ struct picture_series {
 /**
  * struct picture - what is drawn
  * @file: the name of the file
- * @out: the file
+ * @output: the file
  * @html: whether it is to be a page that zooms, not a drawing
  * @rows: of the map
  * @columns: of the map and of all series; each stands for as many operations, to within one
@@ -54,7 +54,7 @@ struct picture_series {
  */
 struct picture {
 	const char *file;
-	FILE *out;
+	struct output output;
 	bool html;
 	unsigned int rows;
 	unsigned int columns;

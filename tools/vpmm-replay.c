@@ -12,6 +12,7 @@
 #include "cli.h"
 #include "export.h"
 #include "fail.h"
+#include "output.h"
 #include "overlap-rows.h"
 #include "picture.h"
 #include "progress.h"
@@ -448,43 +449,44 @@ static bool is_of_dump(const char *format)
 	return format && (strcmp(format, "pprof") == 0 || strcmp(format, "stacks") == 0);
 }
 
-static int write_stacks(const char *name, FILE *out)
+static int write_stacks(GPtrArray *stacks, FILE *out)
 {
-	GPtrArray *stacks;
-	int err;
-
-	err = stacks_load(name, &stacks);
-	if (err)
-		return err;
-	stacks_resolve(stacks);
 	if (strcmp(options.export, "pprof") == 0)
-		err = stacks_write_pprof(stacks, out);
-	else
-		stacks_print(stacks, stacks->len, out);
-	g_ptr_array_unref(stacks);
-	return err;
+		return stacks_write_pprof(stacks, out);
+	stacks_print(stacks, stacks->len, out);
+	return 0;
 }
 
-static int write_stacks_file(const char *name)
+static int write_stacks_file(GPtrArray *stacks)
 {
-	FILE *out = fopen(options.output, "w");
+	struct output output;
 	int err;
 
-	if (!out)
-		return fail_set(-errno, "--output: %s: %s", options.output, g_strerror(errno));
-	err = write_stacks(name, out);
-	if (fclose(out) && !err)
-		err = fail_set(-EIO, "--output: %s: %s", options.output, g_strerror(errno));
-	return err;
+	err = output_open(&output, options.output);
+	if (err)
+		return fail_set(err, "--output: %s: %s", options.output, g_strerror(-err));
+	errno = 0;
+	err = write_stacks(stacks, output.file);
+	if (err) {
+		output_drop(&output);
+		return err;
+	}
+	err = output_finish(&output);
+	return err ? fail_set(err, "--output: %s: %s", options.output, g_strerror(-err)) : 0;
 }
 
 /* A dump is not replayed: no device is needed. */
 static int export_stacks(void)
 {
-	const char *name = options.traces[0];
+	GPtrArray *stacks;
 	int err;
 
-	err = options.output ? write_stacks_file(name) : write_stacks(name, stdout);
+	err = stacks_load(options.traces[0], &stacks);
+	if (!err) {
+		stacks_resolve(stacks);
+		err = options.output ? write_stacks_file(stacks) : write_stacks(stacks, stdout);
+		g_ptr_array_unref(stacks);
+	}
 	return err ? cli_refuse("%s", fail_text()) : cli_finish_output("the export");
 }
 

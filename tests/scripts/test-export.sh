@@ -172,6 +172,59 @@ for format in memory_viz perfetto; do
 		says err "No space left on device")"
 done
 
+# keeps FILE ARGUMENTS: a replay that is refused leaves a file as it was, and nothing beside it
+keeps()
+{
+	kept=$1
+	shift
+	rm -rf "$work/keep" && mkdir "$work/keep"
+	echo before >"$work/keep/$kept"
+	run 2 vpmm-replay "$@"
+	[ "$(cat "$work/keep/"* 2>&1)" = before ] || ls -l "$work/keep"
+	rm "$work/keep/$kept"
+	run 2 vpmm-replay "$@"
+	[ -z "$(ls -A "$work/keep")" ] || ls -lA "$work/keep"
+}
+printf '1 f 1 8 0\n' >"$work/bad.trace"
+for format in memory_viz perfetto pprof stacks; do
+	verdict "$format of what is refused changes no file" "$(
+		keeps x --export=$format --output="$work/keep/x" "$work/bad.trace")"
+done
+verdict "a picture of what is refused changes no file" "$(keeps x.svg --picture="$work/keep/x.svg" "$work/bad.trace")"
+verdict "an export that is interrupted changes no file" "$(
+	rm -rf "$work/keep" && mkdir "$work/keep" && mkfifo "$work/input" && echo before >"$work/keep/x"
+	vpmm-replay --export=perfetto --output="$work/keep/x" - <"$work/input" >"$work/out" 2>"$work/err" &
+	exec 3>"$work/input"
+	tries=0
+	while [ "$(ls "$work/keep" | wc -l)" -lt 2 ] && [ $tries -lt 20 ]; do
+		sleep 0.05
+		tries=$((tries + 1))
+	done
+	sleep 0.2
+	kill $!
+	wait $! 2>/dev/null
+	[ "$(kill -l $?)" = TERM ] || echo "it is not ended by the signal"
+	exec 3>&-
+	[ "$(cat "$work/keep/"*)" = before ] || ls -l "$work/keep")"
+verdict "an export in place of its trace" "$(cp "$work/two.trace" "$work/x"
+	run 0 vpmm-replay --export=perfetto --output="$work/x" "$work/x"; says x '"traceEvents"'
+	cp "$work/bad.trace" "$work/x"
+	run 2 vpmm-replay --export=perfetto --output="$work/x" "$work/x"; cmp "$work/bad.trace" "$work/x")"
+mode()
+{
+	stat -c %a "$work/$1"
+}
+verdict "a new file has the mode of the umask, and an old one keeps its own" "$(umask 027
+	rm -f "$work/new" "$work/old" "$work/link"; : >"$work/old"; chmod 604 "$work/old"; ln -s old "$work/link"
+	for name in new old link; do run 0 vpmm-replay --export=perfetto --output="$work/$name" "$work/two.trace"; done
+	[ "$(mode new) $(mode old)" = "640 604" ] || ls -l "$work/new" "$work/old"
+	[ -L "$work/link" ] || ls -l "$work/link"; says old '"traceEvents"')"
+verdict "another name of a file stays one" "$(echo before >"$work/first"
+	ln -f "$work/first" "$work/second"
+	run 0 vpmm-replay --export=perfetto --output="$work/first" "$work/two.trace"; cmp "$work/first" "$work/second")"
+verdict "a file that is standard output, too" "$(vpmm-replay --export=perfetto --output=/dev/stdout "$work/two.trace" \
+	>"$work/out" || echo "exit status $?"; says out "operations")"
+
 refuses "unknown format" '--export: "svg" is none, expected' --export=svg "$work/two.trace"
 refuses "two traces" "--export: expected one trace, and one pass" --export=perfetto "$work/two.trace" "$work/two.trace"
 refuses "two passes" "--export: expected one trace, and one pass" --export=perfetto --repeat=2 "$work/two.trace"
