@@ -180,10 +180,11 @@ static void print_row(const struct overlap_row *row, FILE *out)
 void overlap_rows_table(const struct overlap_rows *rows, FILE *out)
 {
 	const struct trace *trace = rows->trace;
+	g_autofree char *name = units_printable(g_strdup(trace->name));
 	char time[UNITS_TEXT];
 
 	units_format_seconds(time, (double)trace_ns(trace) / 1e9);
-	fprintf(out, "%s: recorded over %s, %u stream%s\n\n", trace->name, time, trace->streams,
+	fprintf(out, "%s: recorded over %s, %u stream%s\n\n", name, time, trace->streams,
 		trace->streams == 1 ? "" : "s");
 	fprintf(out, "%-12s %10s %7s %10s %10s %10s\n", "VPMM_OVERLAP", "taken", "ratio", "time", "waits", "stood");
 	for (guint i = 0; i < rows->rows->len; i++)

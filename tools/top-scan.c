@@ -90,7 +90,7 @@ static struct top_budget *find_budget(GArray *budgets, const struct stat *st, co
 	*added = (struct top_budget){ .device = st->st_dev, .inode = st->st_ino, .size = file->size };
 	added->path = g_strndup(path, length_of(path));
 	whole = g_path_get_basename(added->path);
-	added->name = g_strndup(whole, strlen(whole) - SUFFIX);
+	added->name = units_printable(g_strndup(whole, strlen(whole) - SUFFIX));
 	added->uuid = g_strdup(whole + strlen(whole) - SUFFIX + 1);
 	added->holders = g_array_new(FALSE, FALSE, sizeof(struct top_holder));
 	return added;
@@ -322,9 +322,12 @@ static void add_rows(GArray *rows, const struct top_process *process, struct top
 	for (uint32_t i = 0; i < page->count; i++) {
 		row.pool = page->pools[i];
 		row.pool.backend[sizeof(row.pool.backend) - 1] = '\0';
+		units_printable(row.pool.backend);
 		row.pool.tag_count = MIN(row.pool.tag_count, TOP_TAGS);
-		for (uint32_t tag = 0; tag < row.pool.tag_count; tag++)
+		for (uint32_t tag = 0; tag < row.pool.tag_count; tag++) {
 			row.pool.tags[tag].name[sizeof(row.pool.tags[tag].name) - 1] = '\0';
+			units_printable(row.pool.tags[tag].name);
+		}
 		g_array_append_val(rows, row);
 	}
 }
@@ -345,6 +348,7 @@ static void read_process(pid_t pid, struct top_process *process)
 	process->inner = inner_pid(pid);
 	process->space = stat(space, &st) ? 0 : st.st_ino;
 	g_strlcpy(process->command, command ? g_strchomp(command) : "", sizeof(process->command));
+	units_printable(process->command);
 }
 
 /* A forked child has the page of its parent open. */
@@ -413,9 +417,9 @@ void top_print_label(const char *text)
 
 	putchar('"');
 	for (const char *c = valid; *c; c++) {
-		if (*c == '"' || *c == '\\')
+		if (*c == '"' || *c == '\\' || *c == '\n')
 			putchar('\\');
-		putchar(*c);
+		putchar(*c == '\n' ? 'n' : *c);
 	}
 	putchar('"');
 }

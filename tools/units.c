@@ -62,7 +62,19 @@ char *units_trace_name(const char *trace)
 		if (g_str_has_suffix(name, suffixes[i]))
 			name[strlen(name) - strlen(suffixes[i])] = '\0';
 	}
-	return name;
+	return units_printable(name);
+}
+
+char *units_printable(char *text)
+{
+	for (unsigned char *c = (unsigned char *)text; *c; c++) {
+		/* Those of ISO 8859-1 have two bytes in UTF-8. */
+		if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+			*c = c[1] = '?';
+		else if (*c < ' ' || *c == 0x7f)
+			*c = '?';
+	}
+	return text;
 }
 
 void units_format_bytes(char text[UNITS_TEXT], uint64_t bytes)

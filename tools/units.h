@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Numbers as people write and read them, and lines as wide as their terminal. */
+/* Numbers and names as people write and read them, and lines as wide as their terminal. */
 #ifndef UNITS_H
 #define UNITS_H
 
@@ -31,9 +31,18 @@ int units_parse_bytes(const char *name, const char *text, uint64_t *bytes);
 int units_parse_time(const char *name, const char *text, uint64_t *us);
 
 /**
- * units_trace_name() - a trace's file as people call it, without folder and suffixes; to be freed with g_free()
+ * units_trace_name() - a trace's file as people call it, without folder and suffixes, and units_printable(); to be freed
+ * with g_free()
  */
 char *units_trace_name(const char *trace);
+
+/**
+ * units_printable() - replace control characters by question marks: a terminal would obey them
+ * @text: a text of somebody else, such as the name of a process
+ *
+ * Return: @text.
+ */
+char *units_printable(char *text);
 
 /**
  * units_format_bytes() - bytes in the largest unit of which there is one, such as "2.00 MiB"

@@ -143,6 +143,7 @@ static int receive_answer(int fd, pid_t pid, struct control_answer *answer)
 	if (size != (ssize_t)sizeof(*answer) || answer->magic != CONTROL_MAGIC || answer->count > CONTROL_ROWS)
 		return fail_set(-EPROTO, "process %ld answers as no version of libvpmm that this tool knows", (long)pid);
 	answer->text[sizeof(answer->text) - 1] = '\0';
+	units_printable(answer->text);
 	return answer->err ? fail_set(answer->err, "process %ld: %s", (long)pid, answer->text) : 0;
 }
 
@@ -169,6 +170,7 @@ static void print_rows(struct control_answer *answer)
 		struct control_row *row = &answer->rows[i];
 
 		row->tag[sizeof(row->tag) - 1] = '\0';
+		units_printable(row->tag);
 		units_format_bytes(live, row->live);
 		units_format_bytes(mapped, row->mapped);
 		units_format_bytes(saved, row->saved);

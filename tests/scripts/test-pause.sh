@@ -132,6 +132,33 @@ verdict "a process that cannot be paused" "$(
 	run 1 vpmm-pause $pid; says err "process $pid cannot be paused: it has no pool (yet)"; finish)"
 verdict "only with 0 or 1" "$(VPMM_PAUSABLE=often vpmm-run "$program" plain=1x4 2>"$work/err"
 	says err "libvpmm-preload: VPMM_PAUSABLE=often is neither 0 nor 1")"
+# A terminal would obey what another user's process answers.
+cat >"$work/answer.py" <<'END'
+import os, socket, struct
+server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+server.bind(f"\0vpmm-pause-{os.getpid()}")
+server.listen()
+print(os.getpid(), flush=True)
+for err, count in (0, 1), (-5, 0):
+    connection = server.accept()[0]
+    connection.recv(4096)
+    row = struct.pack("=64s16siI5Q", b"odd\n\x1b[2J", b"host", 0, 1, 0, 0, 0, 0, 0)
+    connection.send(struct.pack("=QiI1024s", 0x316573756170706D, err, count, b"no\x1b[2J") + row * 64)
+END
+if "${PYTHON:-python3}" -c '' 2>/dev/null; then
+	verdict "an answer with control characters" "$(
+		"${PYTHON:-python3}" "$work/answer.py" >"$work/said" &
+		tries=0
+		until [ -s "$work/said" ] || [ $tries -eq 200 ]; do
+			sleep 0.02
+			tries=$((tries + 1))
+		done
+		run 0 vpmm-pause --status "$(cat "$work/said")"; says out "odd??[2J "
+		run 1 vpmm-pause "$(cat "$work/said")"; says err ": no?[2J"
+		wait)"
+else
+	skip "an answer with control characters" "there is no Python"
+fi
 
 # Options
 verdict "--help names every option" "$(run 0 vpmm-pause --help

@@ -24,6 +24,7 @@ start()
 	none) exec 6>"$work/none.in" ;;
 	tagged) exec 7>"$work/tagged.in" ;;
 	large) exec 3>"$work/large.in" ;;
+	odd) exec 4>"$work/odd.in" ;;
 	*) exec 4>"$work/small.in" ;;
 	esac
 	tries=0
@@ -143,6 +144,20 @@ verdict "what a process had that was killed is not taken" "$(budget >"$work/out"
 exec 3>&- 4>&-
 wait
 verdict "a budget without pools is not shown" "$(budget)"
+
+# A terminal would obey the name of another user's process.
+COMMAND=$(printf 'a\nb\033[2J\302\233\177')
+export COMMAND
+start odd VPMM_TOP=1 17
+unset COMMAND
+verdict "a name with control characters" "$(holds "$pid" 34 '"tags"'
+	run 0 vpmm-top; says out "$pid a?b?[2J??? "
+	LC_ALL=C grep -n "$(printf '[\001-\010\013-\037\177\302]')" "$work/out"
+	run 0 vpmm-top --openmetrics; well_formed out
+	says out ",command=\"a?b?[2J???\""
+	vpmm-top --json | grep "\"pid\": $pid, " >"$work/out"; says out '"command": "a?b?[2J???"')"
+exec 4>&-
+wait
 ls /dev/shm >"$work/shm.after" 2>/dev/null
 verdict "nothing is left" "$(grep -v -x -F -f "$work/shm.before" "$work/shm.after" | grep vpmm-top)"
 

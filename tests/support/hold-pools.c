@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Holds pools until its standard input ends, for tests/scripts/test-top.sh: a pool for each number of MiB. */
+/* Holds pools until its standard input ends, for tests/scripts/test-top.sh: a pool for each number of MiB, as COMMAND. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,8 +38,11 @@ static int hold(const char *mib)
 
 int main(int argc, char **argv)
 {
+	const char *command = getenv("COMMAND");
 	pid_t child;
 
+	if (command)
+		prctl(PR_SET_NAME, command);
 	for (int i = 1; i < argc; i++) {
 		if (hold(argv[i]))
 			return 1;
