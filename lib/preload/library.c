@@ -169,16 +169,42 @@ void library_served_no_more(int device)
 	atomic_fetch_and(&served, ~(UINT64_C(1) << device));
 }
 
+static bool has_served(int device)
+{
+	return atomic_load_explicit(&served, memory_order_relaxed) >> device & 1;
+}
+
 static void note_served(int device)
 {
-	const uint64_t bit = UINT64_C(1) << device;
+	if (!has_served(device))
+		atomic_fetch_or(&served, UINT64_C(1) << device);
+}
 
-	if (!(atomic_load_explicit(&served, memory_order_relaxed) & bit))
-		atomic_fetch_or(&served, bit);
+/*
+ * Default pools are of the host backend where VPMM_BACKEND=auto finds no driver that will do, or the program has such
+ * pools itself: all of a process are of one backend.
+ */
+static bool is_of_host(void)
+{
+	struct vpmm_info info = { .size = sizeof(info) };
+
+	return !LIBRARY(vpmm_pool_info, NULL, &info) && strcmp(info.backend, "cuda");
+}
+
+static void give_up_library(void *ptr)
+{
+	if (ptr)
+		LIBRARY(vpmm_free, NULL, ptr, VPMM_STREAM_ANY);
+	if (atomic_exchange(&state, UNUSABLE) == USED)
+		fputs("libvpmm-preload: the default pools are of the host backend; all calls go to the driver\n", stderr);
 }
 
 bool library_answer(int device, int err, void *ptr, drv_deviceptr *va, drv_result *result)
 {
+	if (!has_served(device) && is_of_host()) {
+		give_up_library(err ? NULL : ptr);
+		return false;
+	}
 	if (!err) {
 		note_served(device);
 		*va = (drv_deviceptr)ptr;

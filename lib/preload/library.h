@@ -125,7 +125,7 @@ void library_served_no_more(int device);
  *
  * Where the library has no memory, its free memory is given back, so that the driver can serve the request; unless the
  * user has set a limit, which holds for the whole of it. Where it cannot make a pool, as with a bad setting, it says
- * why on standard error, once.
+ * why on standard error, once. A block of the host backend is freed, and the library serves nothing from then on.
  *
  * Return: false if the driver is to be asked instead.
  */

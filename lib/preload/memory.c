@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* cuMemAlloc() and its kin, whose memory any stream may use at once, and cuMemFree(), which waits for the device. */
 #include <errno.h>
+#include <string.h>
 
 #include "preload/driver.h"
 #include "preload/gate.h"
@@ -138,7 +139,8 @@ static void add_free(size_t *free, size_t *total)
 	struct vpmm_info info = { .size = sizeof(info) };
 	uint64_t taken, room;
 
-	if (LIBRARY(vpmm_pool_stats, NULL, &stats) || LIBRARY(vpmm_pool_info, NULL, &info))
+	if (LIBRARY(vpmm_pool_stats, NULL, &stats) || LIBRARY(vpmm_pool_info, NULL, &info) ||
+	    strcmp(info.backend, "cuda"))
 		return;
 	taken = stats.live + stats.small_live + stats.shareable + stats.shared;
 	room = info.limit > taken ? info.limit - taken : 0;

@@ -57,6 +57,17 @@ static size_t read_size(const char *variable, size_t unset, bool *valid)
 	return unset;
 }
 
+/* Device memory of the host backend would be ordinary memory, which no kernel can use. */
+static bool has_no_device(void)
+{
+	const char *value = getenv("VPMM_BACKEND");
+
+	if (!value || strcmp(value, "host"))
+		return false;
+	fputs("libvpmm-preload: VPMM_BACKEND=host has no device memory; all calls go to the driver\n", stderr);
+	return true;
+}
+
 static void read_environment(void)
 {
 	const char *report;
@@ -76,6 +87,9 @@ static void read_environment(void)
 	values.max = read_size("VPMM_PRELOAD_MAX", SIZE_MAX, &valid);
 	values.on = valid && !off;
 	values.monitor = values.monitor && values.on;
+	/* A monitor makes no pool. */
+	if (values.on && !values.monitor)
+		values.on = !has_no_device();
 	values.pausable = values.pausable && values.on && !values.monitor;
 }
 

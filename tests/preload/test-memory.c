@@ -373,6 +373,39 @@ static void no_pool(void)
 	g_free(said);
 }
 
+static void begin_and_alloc(drv_deviceptr va)
+{
+	use_primary(0);
+	alloc_twice(va);
+}
+
+static void assert_left_to_driver(char *said, const char *why)
+{
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
+	g_assert_cmpuint(driver_calls("cuMemAllocAsync"), ==, 1);
+	g_assert_cmpstr(said, ==, why);
+	g_free(said);
+}
+
+static void host_backend(void)
+{
+	/* With VPMM_BACKEND=host pools are of ordinary memory, so the driver serves everything, and one line says why. */
+	assert_left_to_driver(said_by(begin_and_alloc, 0),
+			      "libvpmm-preload: VPMM_BACKEND=host has no device memory; all calls go to the driver\n");
+}
+
+static void host_pools(void)
+{
+	/* The program has default pools of the host backend itself, with a limit. */
+	use_primary(0);
+	g_setenv("VPMM_BACKEND", "host", TRUE);
+
+	/* The limit is none of the device's memory, and what a program allocates there is the driver's. */
+	g_assert_cmpuint(free_memory(), >, 1 << 20);
+	assert_left_to_driver(said_by(alloc_twice, 0), "libvpmm-preload: the default pools are of the host backend; "
+			      "all calls go to the driver\n");
+}
+
 static void reset(void)
 {
 	size_t before;
@@ -476,6 +509,9 @@ int main(int argc, char **argv)
 		{ "/memory/bad-word", bad_setting, { "VPMM_PRELOAD_FREE=never" } },
 		{ "/memory/bad-size", bad_setting, { "VPMM_PRELOAD_MAX=4X" } },
 		{ "/memory/no-pool", no_pool, { "VPMM_LIMIT=64X" } },
+		{ "/memory/host-backend", host_backend, { "VPMM_BACKEND=host" } },
+		{ "/memory/host-pools", host_pools, { "VPMM_LIMIT=1M" } },
+		{ "/memory/host-pools-served", host_pools, { "VPMM_LIMIT=64M" } },
 		{ "/memory/reset", reset },
 		{ "/memory/last-release", last_release },
 		{ "/memory/failed-release", failed_release },
