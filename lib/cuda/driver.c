@@ -145,6 +145,8 @@ static int driver_load(void)
 		return error_set(-ENODEV, "no CUDA driver: %s", why ? why : "libcuda.so.1 cannot be opened");
 	}
 	missing = drv_load_library(library, &drv);
+	/* The program is not to be told of calls that the driver may lack. */
+	dlerror();
 	if (!missing)
 		return 0;
 	if (drv.cuDriverGetVersion)

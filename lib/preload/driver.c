@@ -124,9 +124,13 @@ bool driver_lacks(const char *name)
 
 void *driver_call(enum preload_call call)
 {
+	void *found;
+
 	if (driver_is_loaded())
 		return atomic_load_explicit(&calls[call].next, memory_order_relaxed);
-	return real_dlsym(RTLD_NEXT, names[call]);
+	found = real_dlsym(RTLD_NEXT, names[call]);
+	dlerror();
+	return found;
 }
 
 bool driver_is(enum preload_call call, const void *address)

@@ -99,6 +99,8 @@ static bool library_load(void)
 	if (state != UNKNOWN)
 		return state == USED;
 	good = load_calls(&found, why, sizeof(why));
+	/* The program is not to be told of places where the library is not. */
+	dlerror();
 	pthread_mutex_lock(&lock);
 	if (state == UNKNOWN) {
 		if (good)

@@ -117,6 +117,7 @@ static const char *in_front(void)
 		if (dladdr(real_dlsym(all, doors[i]), &first) && first.dli_fbase != real_object(doors))
 			return first.dli_fname;
 	}
+	dlerror();
 	return NULL;
 }
 

@@ -42,7 +42,7 @@ static void find_driver(void)
 	void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
 
 	if (!library)
-		return;
+		goto out;
 	*(void **)&driver.get_device = dlsym(library, "cuCtxGetDevice");
 	*(void **)&driver.device_get = dlsym(library, "cuDeviceGet");
 	*(void **)&driver.retain = dlsym(library, "cuDevicePrimaryCtxRetain");
@@ -53,6 +53,9 @@ static void find_driver(void)
 	*(void **)&driver.free_host = dlsym(library, "cuMemFreeHost");
 	has_driver = driver.get_device && driver.device_get && driver.retain && driver.push && driver.pop &&
 		     driver.exchange_mode && driver.alloc_host && driver.free_host;
+out:
+	/* The program is not to be told of a lookup of ours. */
+	dlerror();
 }
 
 /* Whoever allocates device memory has loaded the driver by then. */

@@ -42,7 +42,11 @@ static void *find_symbol(const char *object, const char *name)
 	if (found)
 		return found;
 	library = dlopen(object, RTLD_LAZY | RTLD_NOLOAD);
-	return library ? dlsym(library, name) : NULL;
+	if (library)
+		found = dlsym(library, name);
+	/* The program is not to be told of a lookup of ours. */
+	dlerror();
+	return found;
 }
 
 /* c10::SourceLocation, which PyTorch shows where TORCH_SHOW_CPP_STACKTRACES=1. */

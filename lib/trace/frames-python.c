@@ -98,8 +98,11 @@ bool frames_find_python(void)
 	bool found;
 
 	pthread_mutex_lock(&find_mutex);
-	if (!py.found)
+	if (!py.found) {
 		py.found = find_calls();
+		/* The program is not to be told that it is no Python. */
+		dlerror();
+	}
 	found = py.found;
 	pthread_mutex_unlock(&find_mutex);
 	return found;

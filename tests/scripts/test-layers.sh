@@ -148,6 +148,16 @@ planned()
 		-f "$top_srcdir/tests/support/reached.awk" ./*/*.[ch])
 }
 
+# telling DIR: sources that look symbols up or open objects, and leave the error of that to the program's dlerror().
+# Those of dlsym() itself answer the program.
+telling()
+{
+	(cd "$1" && grep -lE '\<(dlopen|dlv?sym|real_dlsym|drv_load_library)\(' ./*/*.c 2>/dev/null) | sed 's,^\./,,' |
+		grep -vxE 'preload/(doors|real)\.c' | while read -r file; do
+			grep -q 'dlerror()' "$1/$file" || echo "$file"
+		done
+}
+
 # A tree that breaks each rule once.
 plant()
 {
@@ -160,6 +170,7 @@ plant()
 	printf 'return core->extents.whole.head;\n' >"$work/planted/calls/early.c"
 	printf 'return region->next->kind == REGION_FREE;\n' >"$work/planted/policy/walk.c"
 	printf 'return stream->zombies;\n' >"$work/planted/policy/zombies.c"
+	printf 'return dlsym(RTLD_DEFAULT, "below");\n' >"$work/planted/util/look.c"
 	printf 'static int below(int of,\n\t\t int other)\n{\n\treturn of + other;\n}\n' >"$work/planted/util/below.c"
 	for file in core/below calls/above; do
 		sed '/#include/d' "$work/planted/$file.c" >"$work/plain.c"
@@ -185,6 +196,7 @@ verdict "no files call one another in a circle" "$(circles <"$work/calls")"
 verdict "no function is defined in two files" "$(twice "$top_srcdir/lib")"
 verdict "what is listed late is read through the call that updates it" "$(outdated "$top_srcdir/lib")"
 verdict "a plan changes nothing" "$(planned "$top_srcdir/lib")"
+verdict "no lookup leaves its error to the program" "$(telling "$top_srcdir/lib")"
 
 plant >"$work/planted.log" 2>&1 || { cat "$work/planted.log" >&2; exit 1; }
 includes "$work/planted" | judge >"$work/out"
@@ -207,4 +219,6 @@ verdict "a neighbour that is read in a map that is not settled is found" "$(says
 verdict "as are the zombies of a stream" "$(says out "policy/zombies.c")"
 planned "$work/planted" >"$work/out"
 verdict "a plan that asks the driver is found" "$(says out "stream_ask ./core/ask.c step")"
+telling "$work/planted" >"$work/out"
+verdict "a lookup that leaves its error is found" "$(says out "util/look.c")"
 echo "1..$count"
