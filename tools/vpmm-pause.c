@@ -131,7 +131,7 @@ static int connect_to(pid_t pid, int *fd)
 }
 
 /* It takes as long as the process does; where that ends, so does the connection. */
-static int receive_answer(int fd, pid_t pid, struct control_answer *answer)
+static int receive_packet(int fd, pid_t pid, struct control_answer *answer)
 {
 	ssize_t size;
 
@@ -147,7 +147,21 @@ static int receive_answer(int fd, pid_t pid, struct control_answer *answer)
 	return answer->err ? fail_set(answer->err, "process %ld: %s", (long)pid, answer->text) : 0;
 }
 
-static int ask(pid_t pid, const struct control_request *request, struct control_answer *answer)
+static int receive_rows(int fd, pid_t pid, GArray *rows)
+{
+	struct control_answer answer;
+	int err;
+
+	do {
+		err = receive_packet(fd, pid, &answer);
+		if (err)
+			return err;
+		g_array_append_vals(rows, answer.rows, answer.count);
+	} while (answer.more);
+	return 0;
+}
+
+static int ask(pid_t pid, const struct control_request *request, GArray *rows)
 {
 	int fd, err;
 
@@ -156,18 +170,18 @@ static int ask(pid_t pid, const struct control_request *request, struct control_
 		return err;
 	/* Where that fails, so does the answer. */
 	send(fd, request, sizeof(*request), MSG_NOSIGNAL);
-	err = receive_answer(fd, pid, answer);
+	err = receive_rows(fd, pid, rows);
 	close(fd);
 	return err;
 }
 
-static void print_rows(struct control_answer *answer)
+static void print_rows(const GArray *rows)
 {
 	char live[UNITS_TEXT], mapped[UNITS_TEXT], saved[UNITS_TEXT];
 
 	printf("%-24s %3s %-7s %8s %8s %8s\n", "TAG", "DEV", "STATE", "LIVE", "MAPPED", "SAVED");
-	for (uint32_t i = 0; i < answer->count; i++) {
-		struct control_row *row = &answer->rows[i];
+	for (guint i = 0; i < rows->len; i++) {
+		struct control_row *row = &g_array_index(rows, struct control_row, i);
 
 		row->tag[sizeof(row->tag) - 1] = '\0';
 		units_printable(row->tag);
@@ -181,15 +195,15 @@ static void print_rows(struct control_answer *answer)
 
 static int run(pid_t pid, const struct control_request *request)
 {
-	static struct control_answer answer;
+	GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct control_row));
+	int err = ask(pid, request, rows);
 
-	if (ask(pid, request, &answer)) {
+	if (err)
 		fprintf(stderr, "%s: %s\n", PROGRAM, fail_text());
-		return CLI_ERRORS;
-	}
-	if (request->op == CONTROL_STATUS)
-		print_rows(&answer);
-	return cli_finish_output("the table");
+	else if (request->op == CONTROL_STATUS)
+		print_rows(rows);
+	g_array_free(rows, TRUE);
+	return err ? CLI_ERRORS : cli_finish_output("the table");
 }
 
 int main(int argc, char **argv)

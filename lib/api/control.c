@@ -240,14 +240,12 @@ static int find_tag(const char *name, vpmm_tag *tag)
 	return error_set(-EINVAL, "the process has no tag \"%s\"", name);
 }
 
-static int carry_out_request(const struct control_request *request)
+static int carry_out_request(const struct control_request *request, vpmm_tag tag)
 {
-	vpmm_tag tag;
 	int err;
 
-	err = find_tag(request->tag, &tag);
-	if (err || request->op == CONTROL_STATUS)
-		return err;
+	if (request->op == CONTROL_STATUS)
+		return 0;
 	if (request->op == CONTROL_PAUSE && !resting) {
 		err = call_guard((int)CLAMP(request->wait_ms, 1, G_MAXINT));
 		if (err)
@@ -259,33 +257,31 @@ static int carry_out_request(const struct control_request *request)
 	return err;
 }
 
-static void add_row(struct vpmm_pool *pool, vpmm_tag tag, bool awake, struct control_answer *answer)
+static void add_row(struct vpmm_pool *pool, vpmm_tag tag, bool awake, GArray *rows)
 {
-	struct control_row *row = &answer->rows[answer->count];
+	struct control_row row = { .device = pool->core.device, .awake = awake };
 	struct vpmm_tag_stats stats = { 0 };
 
-	if (answer->count == CONTROL_ROWS)
-		return;
-	answer->count++;
 	arena_stats(pool_tags(pool), tag, &stats);
-	g_strlcpy(row->tag, tag_name(tag), sizeof(row->tag));
-	g_strlcpy(row->backend, pool->core.ops->name, sizeof(row->backend));
-	row->device = pool->core.device;
-	row->awake = awake;
-	row->live = stats.live;
-	row->mapped = stats.mapped;
-	row->paused = stats.paused;
-	row->saved = stats.saved;
-	row->kept = stats.kept;
+	g_strlcpy(row.tag, tag_name(tag), sizeof(row.tag));
+	g_strlcpy(row.backend, pool->core.ops->name, sizeof(row.backend));
+	row.live = stats.live;
+	row.mapped = stats.mapped;
+	row.paused = stats.paused;
+	row.saved = stats.saved;
+	row.kept = stats.kept;
+	g_array_append_val(rows, row);
 }
 
-static void add_rows(struct control_answer *answer)
+static void add_rows(vpmm_tag tag, GArray *rows)
 {
 	uint64_t number = 0;
 
 	for_each_member(pool, number) {
-		for_each_arena(arena, pool_tags(pool))
-			add_row(pool, arena->arena->tag, arena_is_awake(arena), answer);
+		for_each_arena(arena, pool_tags(pool)) {
+			if (tag == VPMM_TAG_ALL || tag == arena->arena->tag)
+				add_row(pool, arena->arena->tag, arena_is_awake(arena), rows);
+		}
 	}
 }
 
@@ -314,10 +310,26 @@ static int judge_caller(int fd)
 	return 0;
 }
 
-static void converse(int fd, struct control_answer *answer)
+/* One that has gone meanwhile does not hear it. No pool waits for one that is slow, as none is pinned any more. */
+static void send_answer(int fd, struct control_answer *answer, const GArray *rows)
+{
+	guint sent = 0;
+
+	do {
+		answer->count = MIN(rows->len - sent, CONTROL_ROWS);
+		if (answer->count)
+			memcpy(answer->rows, &g_array_index(rows, struct control_row, sent),
+			       answer->count * sizeof(*answer->rows));
+		sent += answer->count;
+		answer->more = sent < rows->len;
+	} while (send(fd, answer, sizeof(*answer), MSG_NOSIGNAL) >= 0 && answer->more);
+}
+
+static void converse(int fd, struct control_answer *answer, GArray *rows)
 {
 	const struct timeval patience = { .tv_sec = PATIENCE_S };
 	struct control_request request = { 0 };
+	vpmm_tag tag;
 	ssize_t size;
 	int err;
 
@@ -325,6 +337,7 @@ static void converse(int fd, struct control_answer *answer)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	memset(answer, 0, sizeof(*answer));
 	answer->magic = CONTROL_MAGIC;
+	g_array_set_size(rows, 0);
 	/* First, as the answer would be lost with what is not read. */
 	do
 		size = recv(fd, &request, sizeof(request), MSG_TRUNC);
@@ -332,20 +345,22 @@ static void converse(int fd, struct control_answer *answer)
 	err = judge_caller(fd);
 	if (!err)
 		err = judge_packet(&request, size);
+	if (!err)
+		err = find_tag(request.tag, &tag);
 	if (!err) {
-		err = carry_out_request(&request);
-		add_rows(answer);
+		err = carry_out_request(&request, tag);
+		add_rows(tag, rows);
 	}
 	answer->err = err;
 	if (err)
 		g_strlcpy(answer->text, error_get(), sizeof(answer->text));
-	/* One that has gone meanwhile does not hear it. */
-	send(fd, answer, sizeof(*answer), MSG_NOSIGNAL);
+	send_answer(fd, answer, rows);
 }
 
 static void *listen_for_ever(void *data)
 {
 	struct control_answer *answer = g_new(struct control_answer, 1);
+	GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct control_row));
 	int fd;
 
 	pthread_setname_np(pthread_self(), "vpmm-pause");
@@ -355,7 +370,7 @@ static void *listen_for_ever(void *data)
 			g_usleep(G_USEC_PER_SEC / 10);
 			continue;
 		}
-		converse(fd, answer);
+		converse(fd, answer, rows);
 		close(fd);
 	}
 	return data;

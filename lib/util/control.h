@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What vpmm-pause and a process with VPMM_PAUSABLE=1 say to each other: a request and an answer, each one packet of a
- * Unix socket (SOCK_SEQPACKET). The name of the socket is abstract, so that a dead process leaves none behind.
+ * What vpmm-pause and a process with VPMM_PAUSABLE=1 say to each other: a request, one packet of a Unix socket
+ * (SOCK_SEQPACKET), and an answer of one packet or several. The name of the socket is abstract, so that a dead process
+ * leaves none behind.
  */
 #ifndef CONTROL_H
 #define CONTROL_H
@@ -13,9 +14,9 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#define CONTROL_MAGIC UINT64_C(0x316573756170706d)	/* "mppause1" */
+#define CONTROL_MAGIC UINT64_C(0x326573756170706d)	/* "mppause2" */
 
-/* Of one process; others are left out. */
+/* Of one packet. */
 #define CONTROL_ROWS 64
 
 enum control_op {
@@ -64,17 +65,21 @@ struct control_row {
 };
 
 /**
- * struct control_answer - what has become of it
+ * struct control_answer - a packet of the answer: what has become of it
  * @magic: CONTROL_MAGIC
- * @err: 0, or a negative errno value
+ * @err: 0, or a negative errno value; the same in each packet, as is @text
+ * @more: another packet follows
  * @count: of @rows
+ * @zero: 0
  * @text: why it failed
- * @rows: what there is now
+ * @rows: what there is now of the tag that was named, or of all pausable tags
  */
 struct control_answer {
 	uint64_t magic;
 	int32_t err;
+	uint32_t more;
 	uint32_t count;
+	uint32_t zero;
 	char text[1024];
 	struct control_row rows[CONTROL_ROWS];
 };

@@ -14,6 +14,9 @@
 
 static struct control_answer answer;
 
+/* The rows of all packets of the last answer. */
+static GArray *rows;
+
 static int try_connect(pid_t pid)
 {
 	const struct timeval patience = { .tv_sec = SECONDS };
@@ -43,8 +46,13 @@ static int say(const void *data, size_t size)
 	int fd = connect_self();
 
 	g_assert_cmpint(send(fd, data, size, MSG_NOSIGNAL), ==, (ssize_t)size);
-	g_assert_cmpint(recv(fd, &answer, sizeof(answer), 0), ==, sizeof(answer));
-	g_assert_cmpuint(answer.magic, ==, CONTROL_MAGIC);
+	g_array_set_size(rows, 0);
+	do {
+		g_assert_cmpint(recv(fd, &answer, sizeof(answer), 0), ==, sizeof(answer));
+		g_assert_cmpuint(answer.magic, ==, CONTROL_MAGIC);
+		g_assert_cmpuint(answer.count, <=, CONTROL_ROWS);
+		g_array_append_vals(rows, answer.rows, answer.count);
+	} while (answer.more);
 	close(fd);
 	return answer.err;
 }
@@ -90,6 +98,66 @@ static void test_round(void)
 	g_assert_cmpuint(label, !=, 0);
 	fixture_free(&f, ptr, f.streams[0]);
 	fixture_close(&f);
+}
+
+/* Lines that vpmm-pause prints below the head of its table, of all tags or of one. */
+static unsigned int printed_lines(const char *tag)
+{
+	char *pid = g_strdup_printf("%ld", (long)getpid());
+	const char *const argv[] = { "vpmm-pause", "--status", pid, tag, NULL };
+	char *out = NULL;
+	unsigned int lines = 0;
+	GError *error = NULL;
+	int status;
+
+	g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, &out, NULL, &status, &error);
+	g_assert_no_error(error);
+	g_assert_cmpint(status, ==, 0);
+	for (const char *at = out; (at = strchr(at, '\n')); at++)
+		lines++;
+	g_free(out);
+	g_free(pid);
+	return lines - 1;
+}
+
+/* Each tag of each pool has a row, whatever fits into a packet; a name stands for its own alone. */
+static void test_rows(void)
+{
+	enum { MANY = CONTROL_ROWS + CONTROL_ROWS / 2 };
+	struct fixture f[2];
+	char *tool;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(f); i++) {
+		open_pausable(&f[i]);
+		for (int j = 0; j < MANY; j++) {
+			char *name = g_strdup_printf("many-%d", j);
+
+			tag_malloc(f[i].pool, tag_get(name, VPMM_TAG_PAUSABLE), 512, 1, f[i].streams[0]);
+			g_free(name);
+		}
+	}
+	g_assert_cmpint(ask(CONTROL_STATUS, ""), ==, 0);
+	g_assert_cmpuint(rows->len, ==, G_N_ELEMENTS(f) * MANY);
+	for (guint i = 0; i < rows->len; i++) {
+		char *name = g_strdup_printf("many-%u", i % MANY);
+
+		g_assert_cmpstr(g_array_index(rows, struct control_row, i).tag, ==, name);
+		g_free(name);
+	}
+	g_assert_cmpint(ask(CONTROL_STATUS, "many-7"), ==, 0);
+	g_assert_cmpuint(rows->len, ==, G_N_ELEMENTS(f));
+	for (guint i = 0; i < rows->len; i++)
+		g_assert_cmpstr(g_array_index(rows, struct control_row, i).tag, ==, "many-7");
+	tool = g_find_program_in_path("vpmm-pause");
+	if (tool) {
+		g_assert_cmpuint(printed_lines(NULL), ==, G_N_ELEMENTS(f) * MANY);
+		g_assert_cmpuint(printed_lines("many-7"), ==, G_N_ELEMENTS(f));
+	}
+	g_free(tool);
+	g_assert_cmpint(ask(CONTROL_STATUS, "none"), ==, -EINVAL);
+	g_assert_cmpuint(rows->len, ==, 0);
+	fixture_close_beside(&f[0]);
+	fixture_close(&f[1]);
 }
 
 /* A message that is none is answered by an error, and hurts nobody. */
@@ -356,16 +424,22 @@ static void test_variable(void)
 
 int main(int argc, char **argv)
 {
+	int status;
+
 	g_test_init(&argc, &argv, NULL);
 	g_setenv("VPMM_PAUSABLE", "1", TRUE);
+	rows = g_array_new(FALSE, FALSE, sizeof(struct control_row));
 	/* The children of these two use the library from the start. */
 	g_test_add_func("/control/variable", test_variable);
 	g_test_add_func("/control/forked", test_forked);
 	g_test_add_func("/control/round", test_round);
+	g_test_add_func("/control/rows", test_rows);
 	g_test_add_func("/control/hostile", test_hostile);
 	g_test_add_func("/control/other-user", test_other_user);
 	g_test_add_func("/control/guard", test_guard);
 	g_test_add_func("/control/pools", test_pools);
 	g_test_add_func("/control/pools-that-end", test_pools_that_end);
-	return g_test_run();
+	status = g_test_run();
+	g_array_free(rows, TRUE);
+	return status;
 }
