@@ -17,7 +17,7 @@
 #include "util/lock.h"
 #include "util/tag.h"
 
-/* One that connects and says nothing keeps others waiting for so long. */
+/* One that may ask, connects and says nothing keeps others waiting for so long. */
 #define PATIENCE_S 2
 
 /* Callers that wait for the one before them. */
@@ -325,12 +325,32 @@ static void send_answer(int fd, struct control_answer *answer, const GArray *row
 	} while (send(fd, answer, sizeof(*answer), MSG_NOSIGNAL) >= 0 && answer->more);
 }
 
+/* Only of who may ask: one that says nothing keeps others waiting. */
+static ssize_t receive_request(int fd, struct control_request *request)
+{
+	ssize_t size;
+
+	do
+		size = recv(fd, request, sizeof(*request), MSG_TRUNC);
+	while (size < 0 && errno == EINTR);
+	return size;
+}
+
+/* A stranger is not waited for. What it has sent already is read, as the answer would be lost with what is not. */
+static void refuse_more(int fd)
+{
+	char c;
+
+	shutdown(fd, SHUT_RD);
+	while (recv(fd, &c, sizeof(c), MSG_DONTWAIT | MSG_TRUNC) > 0)
+		;
+}
+
 static void converse(int fd, struct control_answer *answer, GArray *rows)
 {
 	const struct timeval patience = { .tv_sec = PATIENCE_S };
 	struct control_request request = { 0 };
 	vpmm_tag tag;
-	ssize_t size;
 	int err;
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
@@ -338,13 +358,11 @@ static void converse(int fd, struct control_answer *answer, GArray *rows)
 	memset(answer, 0, sizeof(*answer));
 	answer->magic = CONTROL_MAGIC;
 	g_array_set_size(rows, 0);
-	/* First, as the answer would be lost with what is not read. */
-	do
-		size = recv(fd, &request, sizeof(request), MSG_TRUNC);
-	while (size < 0 && errno == EINTR);
 	err = judge_caller(fd);
-	if (!err)
-		err = judge_packet(&request, size);
+	if (err)
+		refuse_more(fd);
+	else
+		err = judge_packet(&request, receive_request(fd, &request));
 	if (!err)
 		err = find_tag(request.tag, &tag);
 	if (!err) {

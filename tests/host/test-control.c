@@ -226,6 +226,44 @@ static void test_other_user(void)
 	fixture_close(&f);
 }
 
+/* Nor does it keep others waiting: together these would, for longer than anybody waits for the answer. */
+static void test_silent_user(void)
+{
+	enum { SILENT = 15 };
+	pid_t pid, self = getpid();
+	int ready[2], hold[2], status;
+	struct fixture f;
+	char c;
+
+	if (geteuid()) {
+		g_test_skip("needs root");
+		return;
+	}
+	open_pausable(&f);
+	g_assert_cmpint(pipe(ready), ==, 0);
+	g_assert_cmpint(pipe(hold), ==, 0);
+	pid = fork();
+	if (!pid) {
+		close(hold[1]);
+		if (setuid(65534))
+			_exit(2);
+		for (int i = 0; i < SILENT; i++) {
+			if (try_connect(self) < 0)
+				_exit(3);
+		}
+		_exit(write(ready[1], "", 1) != 1 || read(hold[0], &c, 1));
+	}
+	close(ready[1]);
+	g_assert_cmpint(read(ready[0], &c, 1), ==, 1);
+	g_assert_cmpint(ask(CONTROL_STATUS, ""), ==, 0);
+	close(hold[1]);
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(status, ==, 0);
+	close(ready[0]);
+	close(hold[0]);
+	fixture_close(&f);
+}
+
 struct guarded {
 	int refuse;
 	int rests[8];
@@ -436,6 +474,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/control/rows", test_rows);
 	g_test_add_func("/control/hostile", test_hostile);
 	g_test_add_func("/control/other-user", test_other_user);
+	g_test_add_func("/control/silent-user", test_silent_user);
 	g_test_add_func("/control/guard", test_guard);
 	g_test_add_func("/control/pools", test_pools);
 	g_test_add_func("/control/pools-that-end", test_pools_that_end);
