@@ -26,6 +26,9 @@
 #define PENDING_STEP_US 1000
 #define PENDING_TRIES 40
 
+/* How long to wait before others that could not give what was asked for are asked again. */
+#define AGAIN_NS UINT64_C(5000000)
+
 struct listener {
 	struct vpmm_pool *pool;
 	pthread_t thread;
@@ -156,6 +159,13 @@ static uint64_t bytes_missing(struct vpmm_pool *pool, size_t size, bool *device)
 	return *device ? size : size - room;
 }
 
+static void sleep_until(uint64_t until, uint64_t most)
+{
+	uint64_t now = clock_ns(), left = until > now ? until - now : 0;
+
+	g_usleep(MIN(left, most) / 1000);
+}
+
 static bool ask_others(struct vpmm_pool *pool, size_t size, uint64_t *until)
 {
 	struct budget *budget = pool->core.extents.budget;
@@ -169,8 +179,12 @@ static bool ask_others(struct vpmm_pool *pool, size_t size, uint64_t *until)
 	if (budget_bury(budget))
 		return true;
 	bytes = bytes_missing(pool, size, &device);
-	if (now < *until && budget_ask(budget, bytes, *until))
+	if (now < *until && budget_can_give(budget)) {
+		/* An answer is no last word: work of the others may end, and what they gave may be somebody else's by now. */
+		if (!budget_ask(budget, bytes, *until))
+			sleep_until(*until, AGAIN_NS);
 		return true;
+	}
 	if (!device || budget_since_death(budget) > MOURNING_NS)
 		return false;
 	g_usleep(MOURNING_STEP_US);

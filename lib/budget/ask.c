@@ -80,6 +80,15 @@ unsigned int budget_holders(const struct budget *budget, struct budget_holder ho
 	return count;
 }
 
+bool budget_can_give(const struct budget *budget)
+{
+	for_each_other(slot, budget) {
+		if (atomic_load(&slot->taken) > atomic_load(&slot->floor))
+			return true;
+	}
+	return false;
+}
+
 /* What was not given is not missing any more. */
 static void withdraw_ask(struct budget_slot *slot, uint64_t bytes)
 {

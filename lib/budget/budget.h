@@ -150,11 +150,16 @@ uint64_t budget_since_death(const struct budget *budget);
  */
 unsigned int budget_holders(const struct budget *budget, struct budget_holder holders[BUDGET_SLOTS]);
 
+/* Whether another pool has more than it is sure of, so that it could give some back, now or later. */
+bool budget_can_give(const struct budget *budget);
+
 /**
  * budget_ask() - ask the others to give back what they do not need, one after the other, and wait for it
  * @budget: the budget; the caller holds no lock
  * @bytes: how much is missing
  * @until: when to end waiting, as clock_ns()
+ *
+ * Each is asked once. One that has not enough now may have more later, and one may answer another pool instead.
  *
  * Return: whether they have given anything.
  */

@@ -148,19 +148,55 @@ static void test_no_wait(void)
 	close_both(&a, &b);
 }
 
+/* A gives memory that work is pending on only once that has ended, however often it is asked before. */
+static void *end_work_later(void *data)
+{
+	struct fixture *a = data;
+
+	g_usleep(200000);
+	fixture_complete(a->streams[0]);
+	return NULL;
+}
+
+static void check_later(int thread_of_library)
+{
+	GThread *work, *thread;
+	struct fixture a, b;
+
+	fixture_open(&a, OPTS(.budget_thread = thread_of_library));
+	fixture_open(&b, OPTS(.budget_wait = 20000));
+	fixture_free_at_work(&a, fixture_malloc(&a, 30, a.streams[0]), a.streams[0]);
+	work = g_thread_new("work", end_work_later, &a);
+	thread = g_thread_new("b", malloc_much, &b);
+	while (thread_of_library == VPMM_BUDGET_THREAD_OFF && fixture_stats(&a).mapped == 30 * PAGE)
+		g_usleep(100);
+	g_thread_join(thread);
+	g_thread_join(work);
+	close_both(&a, &b);
+}
+
+static void test_later(void)
+{
+	check_later(VPMM_BUDGET_THREAD_ON);
+	check_later(VPMM_BUDGET_THREAD_OFF);
+}
+
 /* What a pool is sure of is its own, whether it has it or not; and it need not give that back. */
 static void test_floor(void)
 {
 	struct fixture a, b;
+	gint64 began = g_get_monotonic_time();
 	struct vpmm_pool *pool;
 	void *ptr, *other;
 
 	fixture_open(&a, OPTS(.budget_floor = 10 * PAGE));
-	fixture_open(&b, OPTS());
+	fixture_open(&b, OPTS(.budget_wait = 60000));
+	/* Nobody has anything to give, so there is nothing to wait for. */
 	assert_error(try_malloc(&b, &other, 31), ENOMEM, "budget: ");
 	other = fixture_malloc(&b, 30, b.streams[0]);
 	fixture_free(&a, fixture_malloc(&a, 10, a.streams[0]), a.streams[0]);
 	assert_error(try_malloc(&b, &ptr, 1), ENOMEM, "budget: ");
+	g_assert_cmpint(g_get_monotonic_time() - began, <, 60 * G_USEC_PER_SEC);
 	g_assert_cmpuint(fixture_stats(&a).mapped, ==, 10 * PAGE);
 	assert_error(vpmm_pool_create(&pool, &OPTS(.budget_floor = 31 * PAGE)), EINVAL,
 		     "VPMM_BUDGET_FLOOR is 65011712, but");
@@ -487,6 +523,74 @@ static void test_threads(void)
 	budget_unmap(file);
 }
 
+/*
+ * A thread has one token for each block that it allocates, and there are as many as the budget has room for. So what a
+ * pool lacks is always free elsewhere, and the others ask for it at the same time.
+ */
+#define TOKENS 4
+#define TAKERS 4
+
+struct tokens {
+	GAsyncQueue *free;
+	struct fixture f[TAKERS];
+};
+
+struct taker {
+	struct tokens *tokens;
+	struct fixture *f;
+};
+
+static void *take_turns(void *data)
+{
+	struct taker *taker = data;
+	uint32_t seed = (uint32_t)(taker->f - taker->tokens->f);
+	void *blocks[TOKENS], *token;
+	unsigned int count = 0;
+
+	for (int i = 0; i < 1000; i++) {
+		seed = seed * 1664525 + 1013904223;
+		token = NULL;
+		if (!count)
+			token = g_async_queue_pop(taker->tokens->free);
+		else if (seed >> 31)
+			token = g_async_queue_try_pop(taker->tokens->free);
+		if (token) {
+			assert_ok(try_malloc(taker->f, &blocks[count++], BUDGET_PAGES / TOKENS));
+		} else {
+			assert_ok(vpmm_free(taker->f->pool, blocks[--count], taker->f->streams[0]));
+			g_async_queue_push(taker->tokens->free, taker);
+		}
+		if (!(seed >> 8 & 3))
+			g_usleep(seed >> 10 & 255);
+	}
+	for (; count; count--) {
+		assert_ok(vpmm_free(taker->f->pool, blocks[count - 1], taker->f->streams[0]));
+		g_async_queue_push(taker->tokens->free, taker);
+	}
+	return NULL;
+}
+
+static void test_tokens(void)
+{
+	struct tokens tokens = { .free = g_async_queue_new() };
+	struct taker takers[TAKERS];
+	GThread *threads[TAKERS];
+
+	for (int i = 0; i < TOKENS; i++)
+		g_async_queue_push(tokens.free, &tokens);
+	for (int i = 0; i < TAKERS; i++) {
+		fixture_open(&tokens.f[i], OPTS(.budget_wait = 60000));
+		takers[i] = (struct taker){ &tokens, &tokens.f[i] };
+	}
+	for (int i = 0; i < TAKERS; i++)
+		threads[i] = g_thread_new("taker", take_turns, &takers[i]);
+	for (int i = 0; i < TAKERS; i++)
+		g_thread_join(threads[i]);
+	for (int i = 0; i < TAKERS; i++)
+		i < TAKERS - 1 ? fixture_close_beside(&tokens.f[i]) : fixture_close(&tokens.f[i]);
+	g_async_queue_unref(tokens.free);
+}
+
 /* Each device has its own. */
 static void test_devices(void)
 {
@@ -519,12 +623,14 @@ int main(int argc, char **argv)
 	g_test_add_func("/budget/idlest", test_idlest);
 	g_test_add_func("/budget/no-thread", test_no_thread);
 	g_test_add_func("/budget/no-wait", test_no_wait);
+	g_test_add_func("/budget/later", test_later);
 	g_test_add_func("/budget/floor", test_floor);
 	g_test_add_func("/budget/sizes", test_sizes);
 	g_test_add_func("/budget/kinds", test_kinds);
 	g_test_add_func("/budget/failed-clear", test_failed_clear);
 	g_test_add_func("/budget/hostile", test_hostile);
 	g_test_add_func("/budget/threads", test_threads);
+	g_test_add_func("/budget/tokens", test_tokens);
 	g_test_add_func("/budget/devices", test_devices);
 	result = g_test_run();
 	budget_remove_folder();
