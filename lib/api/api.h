@@ -269,6 +269,23 @@ bool api_ask_for_memory(struct vpmm_pool *pool, size_t size, uint64_t *until) G_
 bool api_budget_ask(struct vpmm_pool *pool, size_t size, uint64_t *until) G_GNUC_INTERNAL;
 
 /**
+ * api_budget_give() - give other pools of the budget what takes another lock than the pool's, and answer them
+ * @pool: the pool, its backend entered
+ * @bytes: of pool_budget_end_call(); 0: nothing is to be done
+ *
+ * Context: no core.lock held. The error's text stays.
+ */
+void api_budget_give(struct vpmm_pool *pool, uint64_t bytes) G_GNUC_INTERNAL;
+
+/**
+ * api_budget_end_call() - as pool_budget_end_call() and api_budget_give(), for a call that does not hold the pool's lock
+ * @pool: the pool, its backend entered
+ *
+ * Context: no core.lock held. The error's text stays.
+ */
+void api_budget_end_call(struct vpmm_pool *pool) G_GNUC_INTERNAL;
+
+/**
  * api_budget_begin() - start the thread that answers other pools of the budget
  * @pool: the pool, which no other thread knows yet
  */

@@ -72,6 +72,31 @@ static void answer_others(struct listener *listener, uint64_t bytes)
 	budget_answer(pool->core.extents.budget);
 }
 
+void api_budget_give(struct vpmm_pool *pool, uint64_t bytes)
+{
+	struct error_kept kept;
+
+	if (G_LIKELY(!bytes))
+		return;
+	error_keep(&kept);
+	if (!pool->arena)
+		pool_shared_trim(pool, false);
+	budget_answer(pool->core.extents.budget);
+	error_restore(&kept);
+}
+
+void api_budget_end_call(struct vpmm_pool *pool)
+{
+	uint64_t bytes;
+
+	if (!pool->core.extents.budget || !budget_is_asked(pool->core.extents.budget))
+		return;
+	lock_acquire(&pool->core.lock);
+	bytes = pool_budget_end_call(pool);
+	lock_release(&pool->core.lock);
+	api_budget_give(pool, bytes);
+}
+
 static void *listen_to_others(void *data)
 {
 	struct listener *listener = data;

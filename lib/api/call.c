@@ -32,12 +32,14 @@ void api_lock(struct vpmm_pool *pool)
 int api_leave(struct vpmm_pool *pool, int err)
 {
 	int cancel = pool->cancel;
+	uint64_t asked = 0;
 	GList *messages;
 
 	if (G_UNLIKELY(pool->core.extents.budget))
-		pool_budget_end_call(pool);
+		asked = pool_budget_end_call(pool);
 	messages = log_take(&pool->core.log);
 	lock_release(&pool->core.lock);
+	api_budget_give(pool, asked);
 	pool->core.backend->ops->leave(pool->core.backend);
 	if (G_UNLIKELY(messages))
 		log_deliver(&pool->core.log, messages);

@@ -72,6 +72,7 @@ static void leave_backend(struct vpmm_pool *pool, struct shared *shared)
 
 static int end_at(struct vpmm_pool *pool, struct shared *shared, const char *call, int err)
 {
+	api_budget_end_call(pool);
 	leave_backend(pool, shared);
 	if (err >= 0)
 		return err;

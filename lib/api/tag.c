@@ -51,6 +51,7 @@ void api_find_arena(struct vpmm_pool **pool, const void *ptr)
 static int do_one(struct vpmm_pool *pool, int (*fn)(struct vpmm_pool *pool, void *data), void *data,
 		  const char *call, GList **messages)
 {
+	uint64_t asked = 0;
 	int err;
 
 	lock_acquire(&pool->core.lock);
@@ -60,9 +61,10 @@ static int do_one(struct vpmm_pool *pool, int (*fn)(struct vpmm_pool *pool, void
 		log_add(&pool->core.log, VPMM_LOG_ERROR, "%s", error_get());
 	}
 	if (G_UNLIKELY(pool->core.extents.budget))
-		pool_budget_end_call(pool);
+		asked = pool_budget_end_call(pool);
 	*messages = g_list_concat(*messages, log_take(&pool->core.log));
 	lock_release(&pool->core.lock);
+	api_budget_give(pool, asked);
 	return err;
 }
 

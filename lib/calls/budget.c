@@ -62,18 +62,21 @@ uint64_t pool_budget_give(struct vpmm_pool *pool, uint64_t bytes)
 	return before - MIN(before, extent_taken(&core->extents));
 }
 
-void pool_budget_end_call(struct vpmm_pool *pool)
+uint64_t pool_budget_end_call(struct vpmm_pool *pool)
 {
 	struct budget *budget = pool->core.extents.budget;
-	uint64_t bytes;
+	uint64_t bytes, given = 0;
 
 	lock_assert_held(&pool->core.lock);
 	bytes = budget_is_asked(budget) ? budget_asked(budget) : 0;
 	if (bytes)
-		pool_budget_give(pool, bytes);
+		given = pool_budget_give(pool, bytes);
 	account_tell(&pool->core);
+	if (given < bytes)
+		return bytes - given;
 	if (bytes)
 		budget_answer(budget);
+	return 0;
 }
 
 int pool_budget_check(const struct core *core)

@@ -41,8 +41,10 @@ uint64_t pool_budget_give(struct vpmm_pool *pool, uint64_t bytes);
 /**
  * pool_budget_end_call() - give back what others have asked for, and tell what the pool has
  * @pool: the pool, its backend entered
+ *
+ * Return: bytes that others have asked for beyond that; budget_answer() has to follow then. 0: nothing.
  */
-void pool_budget_end_call(struct vpmm_pool *pool);
+uint64_t pool_budget_end_call(struct vpmm_pool *pool);
 
 /* -EUCLEAN unless what was told last is what the pool has: each call tells at its end. */
 int pool_budget_check(const struct core *core);

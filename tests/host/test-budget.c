@@ -136,6 +136,60 @@ static void test_no_thread(void)
 	close_both(&a, &b);
 }
 
+static void call_stats(struct fixture *f)
+{
+	fixture_stats(f);
+}
+
+static void call_shared(struct fixture *f)
+{
+	void *shared;
+
+	assert_ok(vpmm_shared_alloc(f->pool, &shared, PAGE, 0));
+	assert_ok(vpmm_shared_free(f->pool, shared, f->streams[0]));
+}
+
+static bool use_shared(struct fixture *f, size_t pages)
+{
+	void *shared;
+
+	if (vpmm_shared_alloc(f->pool, &shared, pages * PAGE, 0))
+		return false;
+	memset(shared, 1, pages * PAGE);
+	g_assert_cmpint(vpmm_migrate(f->pool, shared, pages * PAGE, VPMM_DEVICE, f->streams[0], NULL, NULL), >=, 0);
+	assert_ok(vpmm_shared_free(f->pool, shared, f->streams[0]));
+	return true;
+}
+
+static uint64_t shared_on_device(struct fixture *f)
+{
+	struct vpmm_shared_stats stats = { .size = sizeof(stats) };
+
+	assert_ok(vpmm_shared_stats(f->pool, &stats));
+	return stats.device;
+}
+
+/* So it does for memory that a shared range had. */
+static void test_no_thread_shared(void)
+{
+	static void (*const calls[])(struct fixture *f) = { call_stats, call_shared };
+	struct fixture a, b;
+	GThread *thread;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(calls); i++) {
+		fixture_open(&a, OPTS(.budget_thread = VPMM_BUDGET_THREAD_OFF));
+		fixture_open(&b, OPTS(.budget_wait = 20000));
+		if (use_shared(&a, 30)) {
+			g_assert_cmpuint(shared_on_device(&a), >=, 30 * PAGE);
+			thread = g_thread_new("b", malloc_much, &b);
+			while (shared_on_device(&a) >= 30 * PAGE)
+				calls[i](&a);
+			g_thread_join(thread);
+		}
+		close_both(&a, &b);
+	}
+}
+
 static void test_no_wait(void)
 {
 	struct fixture a, b;
@@ -622,6 +676,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/budget/tag", test_tag);
 	g_test_add_func("/budget/idlest", test_idlest);
 	g_test_add_func("/budget/no-thread", test_no_thread);
+	g_test_add_func("/budget/no-thread-shared", test_no_thread_shared);
 	g_test_add_func("/budget/no-wait", test_no_wait);
 	g_test_add_func("/budget/later", test_later);
 	g_test_add_func("/budget/floor", test_floor);
