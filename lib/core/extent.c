@@ -306,10 +306,17 @@ static int judge_budget(const struct extent_map *map, size_t size)
 			 amount(budget_room(budget, taken)).text);
 }
 
-static int refuse_limit(const struct extent_map *map, size_t size)
+static int refuse_limit(const struct extent_map *map, size_t size, uint64_t taken)
 {
 	return error_set(-ENOMEM, "limit: %s needed, but the pool holds %s of the %s that it may", amount(size).text,
-			 amount(atomic_load(map->taken)).text, amount(map->limit).text);
+			 amount(taken).text, amount(map->limit).text);
+}
+
+int extent_judge_counted(const struct extent_map *map, size_t size)
+{
+	uint64_t taken = atomic_load(map->taken);
+
+	return taken > map->limit ? refuse_limit(map, size, taken - MIN(taken, size)) : 0;
 }
 
 int extent_judge_limit(struct extent_map *map, size_t size)
@@ -317,7 +324,7 @@ int extent_judge_limit(struct extent_map *map, size_t size)
 	/* Stray extents count towards the limit; perhaps they can be released now. */
 	if (size > extent_room(map))
 		extent_retry_stray(map);
-	return size <= room_of_limit(map) ? judge_budget(map, size) : refuse_limit(map, size);
+	return size <= room_of_limit(map) ? judge_budget(map, size) : refuse_limit(map, size, atomic_load(map->taken));
 }
 
 /*
@@ -361,19 +368,15 @@ static size_t bytes_without_place(const GPtrArray *extents)
 	return bytes;
 }
 
-/* Counted before it is there, as nobody holds the locks of all pools that share a limit. */
 int extent_create_handle(struct extent_map *map, size_t size, uint64_t *handle)
 {
 	int err;
 
 	extent_count_held(map, (int64_t)size);
-	if (map->limit != UINT64_MAX && atomic_load(map->taken) > map->limit) {
-		extent_count_held(map, -(int64_t)size);
-		return refuse_limit(map, size);
-	}
-	if (map->exportable)
+	err = extent_judge_counted(map, size);
+	if (!err && map->exportable)
 		err = TIMED(map, creates, create_export, size, handle);
-	else
+	else if (!err)
 		err = TIMED(map, creates, create, size, handle);
 	if (err)
 		extent_count_held(map, -(int64_t)size);

@@ -311,6 +311,18 @@ void extent_count_held(struct extent_map *map, int64_t more);
 void extent_count_apart(struct extent_map *map, uint64_t apart);
 
 /**
+ * extent_judge_counted() - whether the limit holds with memory that is about to be created, and counts already
+ * @map: the map; extent_judge() has approved
+ * @size: bytes of it
+ *
+ * Who creates memory counts it first, as nobody holds the locks of all pools that share a limit. Of two that create at
+ * a time, at least one finds the memory of the other in the sum.
+ *
+ * Return: 0, or -ENOMEM, and the caller no longer counts the memory.
+ */
+int extent_judge_counted(const struct extent_map *map, size_t size);
+
+/**
  * extent_create_handle() - create the memory of one extent, and count it
  * @map: the map
  * @size: bytes, a multiple of the page size

@@ -177,11 +177,16 @@ int shareable_create(struct core *core, size_t size, struct shareable **made)
 	lock_assert_held(&core->lock);
 	shareable_retry(core);
 	err = extent_judge(&core->extents, bytes, bytes);
-	if (!err)
-		err = TIMED(&core->extents, creates, create_export, bytes, &handle);
 	if (err)
 		return err;
 	it = new_shareable(core, bytes, 1, false);
+	err = extent_judge_counted(&core->extents, bytes);
+	if (!err)
+		err = TIMED(&core->extents, creates, create_export, bytes, &handle);
+	if (err) {
+		drop(core, it);
+		return err;
+	}
 	add_handle(it, handle, bytes);
 	err = map_or_drop(core, it);
 	if (err)

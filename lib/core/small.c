@@ -34,11 +34,16 @@ static struct small *add_small(struct core *core, uint64_t addr, size_t size)
 	return small;
 }
 
+void small_count(struct core *core, int64_t more)
+{
+	lock_assert_held(&core->lock);
+	core->small_live += (uint64_t)more;
+	core_count_apart(core);
+}
+
 void small_add(struct core *core, uint64_t addr, size_t size)
 {
 	add_small(core, addr, size);
-	core->small_live += size;
-	core_count_apart(core);
 }
 
 void small_add_shareable(struct core *core, struct shareable *shareable, size_t size)

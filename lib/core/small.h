@@ -41,10 +41,17 @@ struct small {
 GHashTable *small_table_new(void);
 
 /**
+ * small_count() - count bytes that the driver's allocator is about to allocate, or has not allocated after all
+ * @core: the pool's core
+ * @more: bytes; negative: fewer
+ */
+void small_count(struct core *core, int64_t more);
+
+/**
  * small_add() - note an allocation that the driver's allocator has made
  * @core: the pool's core
  * @addr: its address
- * @size: bytes
+ * @size: bytes, which small_count() has counted
  */
 void small_add(struct core *core, uint64_t addr, size_t size);
 

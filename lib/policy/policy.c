@@ -42,9 +42,15 @@ static int driver_malloc(struct core *core, const struct request *request, uint6
 	err = request->frugal ? trim_pool(core, 0, NULL) : 0;
 	if (!err)
 		err = extent_judge_limit(&core->extents, request->size);
+	if (err)
+		return err;
+	small_count(core, (int64_t)request->size);
+	err = extent_judge_counted(&core->extents, request->size);
 	if (!err)
 		err = core->backend->ops->small_alloc(core->backend, request->size, request->handle, addr);
-	if (!err)
+	if (err)
+		small_count(core, -(int64_t)request->size);
+	else
 		small_add(core, *addr, request->size);
 	return err;
 }

@@ -26,13 +26,11 @@ static void count_piece(struct shared *shared, const struct piece *piece, bool m
 }
 
 /* Device memory counts towards the pool's limit. */
-static void count_apart(struct core *core, int64_t change)
+static void count_device(struct core *core, int64_t change)
 {
-	lock_acquire(&core->lock);
+	lock_assert_held(&core->lock);
 	core->shared += (uint64_t)change;
 	core_count_apart(core);
-	account_tell(core);
-	lock_release(&core->lock);
 }
 
 static int map_alias(struct shared *shared, struct piece *piece)
@@ -145,18 +143,30 @@ void piece_give_addresses(struct shared *shared, uint64_t at, size_t size, bool 
 	release_uncounted(shared, piece);
 }
 
-/* The memory of one that was not made whole may still be the device's. */
-static void unmake(struct shared *shared, struct piece *piece)
+static int create_device_handle(struct shared *shared, struct piece *piece)
 {
 	struct core *core = shared->core;
+	int err;
 
-	if (release_piece(shared, piece))
-		return;
-	if (piece->handle && !piece->host) {
-		core->shared += piece->size;
-		core_count_apart(core);
-	}
-	keep_unreleased(shared, piece);
+	count_device(core, (int64_t)piece->size);
+	err = extent_judge_counted(&core->extents, piece->size);
+	if (!err)
+		err = shared_ops(shared)->create(shared_backend(shared), piece->size, &piece->handle);
+	if (err)
+		count_device(core, -(int64_t)piece->size);
+	return err;
+}
+
+/* The memory of one that was not made whole may still be the device's, and then it counts. */
+static void unmake(struct shared *shared, struct piece *piece)
+{
+	size_t counted = piece->handle && !piece->host ? piece->size : 0;
+	bool gone = release_piece(shared, piece);
+
+	if (counted && (gone || !piece->handle))
+		count_device(shared->core, -(int64_t)counted);
+	if (!gone)
+		keep_unreleased(shared, piece);
 }
 
 /* Notes where there is host memory, and no address or no mapping for it. */
@@ -177,7 +187,7 @@ static int make_piece(struct shared *shared, size_t size, bool host, struct piec
 	piece->size = size;
 	piece->host = host;
 	piece->fresh = host;
-	err = host ? ops->host_create(be, size, &piece->handle) : ops->create(be, size, &piece->handle);
+	err = host ? ops->host_create(be, size, &piece->handle) : create_device_handle(shared, piece);
 	if (!err)
 		err = ops->reserve(be, size, shared->core->granularity, &piece->alias);
 	if (!err)
@@ -381,11 +391,8 @@ static int create_device(struct shared *shared, size_t size, struct piece **piec
 		if (!err)
 			err = make_piece(shared, size, false, piece);
 	}
-	if (!err) {
-		core->shared += size;
-		core_count_apart(core);
+	if (!err)
 		account_note_taken(core);
-	}
 	account_tell(core);
 	lock_release(&core->lock);
 	if (!err)
@@ -435,14 +442,19 @@ uint64_t piece_trim_host(struct shared *shared, uint64_t keep)
 
 uint64_t piece_trim_device(struct shared *shared)
 {
+	struct core *core = shared->core;
 	struct piece *piece;
 	uint64_t bytes;
 
 	bytes = retry_rest(shared, false);
 	while ((piece = pop_kept(shared, VPMM_DEVICE, 0)))
 		bytes += release_uncounted(shared, piece);
-	if (bytes)
-		count_apart(shared->core, -(int64_t)bytes);
+	if (bytes) {
+		lock_acquire(&core->lock);
+		count_device(core, -(int64_t)bytes);
+		account_tell(core);
+		lock_release(&core->lock);
+	}
 	return bytes;
 }
 

@@ -8,6 +8,7 @@
 #include "calls/pool.h"
 #include "support/fault.h"
 #include "support/fixture.h"
+#include "vpmm-shared.h"
 
 #define MODES { { FIXTURE_PACKED, .extent_max = PAGE }, { FIXTURE_OPTS } }
 
@@ -280,6 +281,139 @@ static void test_initial_pages(void)
 	fixture_assert_nothing_left();
 }
 
+static int malloc_shareable(struct vpmm_pool *pool, void **ptr)
+{
+	return vpmm_malloc_flags(pool, ptr, PAGE, NULL, VPMM_SHAREABLE);
+}
+
+static int malloc_small(struct vpmm_pool *pool, void **ptr)
+{
+	return vpmm_malloc(pool, ptr, PAGE / 2, NULL);
+}
+
+static int alloc_range(struct vpmm_pool *pool, void **ptr)
+{
+	return vpmm_shared_alloc(pool, ptr, PAGE, 0);
+}
+
+/* Calls that create memory outside of the extents, each of so many bytes. */
+static const struct creation {
+	const char *name;
+	int (*call)(struct vpmm_pool *pool, void **ptr);
+	size_t bytes;
+} creations[] = {
+	{ "shareable", malloc_shareable, PAGE },
+	{ "small", malloc_small, PAGE / 2 },
+	{ "range", alloc_range, PAGE },
+};
+
+/* The pool whose backend has hooks, what the limit leaves when a hook is called, and what the hook returns. */
+static struct vpmm_pool *hooked_pool;
+static const struct backend_ops *plain_ops;
+static uint64_t room_meanwhile;
+static int hook_fails;
+
+static int look_at_room(void)
+{
+	room_meanwhile = extent_room(&hooked_pool->core.extents);
+	return hook_fails;
+}
+
+static int create_hook(struct backend *be, size_t size, uint64_t *handle)
+{
+	return look_at_room() ?: plain_ops->create(be, size, handle);
+}
+
+static int create_export_hook(struct backend *be, size_t size, uint64_t *handle)
+{
+	return look_at_room() ?: plain_ops->create_export(be, size, handle);
+}
+
+static int small_alloc_hook(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
+{
+	return look_at_room() ?: plain_ops->small_alloc(be, size, stream, va);
+}
+
+/*
+ * Memory counts before it is created, as a tag of the pool may create some meanwhile, under another lock; and no more
+ * if it is not created.
+ */
+static void test_counts_first(gconstpointer data)
+{
+	const struct creation *it = data;
+	struct backend_ops hooked;
+	struct fixture f;
+	void *ptr;
+
+	if (it->call == alloc_range && !fixture_can_map_twice())
+		return;
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS, .limit = 4 * PAGE, .export_as = VPMM_EXPORT_FD });
+	hooked_pool = f.pool;
+	plain_ops = f.pool->core.backend->ops;
+	hooked = *plain_ops;
+	hooked.create = create_hook;
+	hooked.create_export = create_export_hook;
+	hooked.small_alloc = small_alloc_hook;
+	f.pool->core.backend->ops = &hooked;
+	hook_fails = -EIO;
+	g_assert_cmpint(it->call(f.pool, &ptr), ==, -EIO);
+	g_assert_cmpuint(room_meanwhile, ==, 4 * PAGE - it->bytes);
+	g_assert_cmpuint(extent_room(&f.pool->core.extents), ==, 4 * PAGE);
+	hook_fails = 0;
+	assert_ok(it->call(f.pool, &ptr));
+	g_assert_cmpuint(room_meanwhile, ==, 4 * PAGE - it->bytes);
+	g_assert_cmpuint(extent_room(&f.pool->core.extents), ==, 4 * PAGE - it->bytes);
+	f.pool->core.backend->ops = plain_ops;
+	assert_ok(vpmm_pool_check(f.pool));
+	assert_ok(it->call == alloc_range ? vpmm_shared_free(f.pool, ptr, NULL) : vpmm_free(f.pool, ptr, NULL));
+	fixture_close(&f);
+}
+
+/* From this size on, the pool asks how much memory the device has, between its look at the limit and the creation. */
+#define MUCH ((size_t)1 << 30)
+
+static vpmm_tag other_tag;
+static void *other_block;
+
+static void *allocate_tagged(void *data)
+{
+	(void)data;
+	vpmm_tag_set(other_tag);
+	assert_ok(vpmm_malloc(hooked_pool, &other_block, 2 * PAGE, NULL));
+	return NULL;
+}
+
+static int info_hook(struct backend *be, struct backend_info *info)
+{
+	if (!other_block && g_atomic_int_compare_and_exchange(&asked, 0, 1))
+		g_thread_join(g_thread_new("tagged", allocate_tagged, NULL));
+	return plain_ops->info(be, info);
+}
+
+/* A tag of the pool creates memory while a shareable block is about to be, and both would be more than the limit. */
+static void test_beside_tag(void)
+{
+	struct backend_ops hooked;
+	struct fixture f;
+	void *ptr;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = MUCH + PAGE, .export_as = VPMM_EXPORT_FD });
+	assert_ok(vpmm_tag_open("beside", VPMM_TAG_PAUSABLE, &other_tag));
+	assert_ok(vpmm_pause_prepare(f.pool, other_tag));
+	asked = 0;
+	hooked_pool = f.pool;
+	plain_ops = f.pool->core.backend->ops;
+	hooked = *plain_ops;
+	hooked.info = info_hook;
+	f.pool->core.backend->ops = &hooked;
+	assert_error(vpmm_malloc_flags(f.pool, &ptr, MUCH, NULL, VPMM_SHAREABLE), ENOMEM, ": limit: ");
+	f.pool->core.backend->ops = plain_ops;
+	g_assert_nonnull(other_block);
+	g_assert_cmpuint(fixture_stats(&f).mapped + fixture_stats(&f).shareable, ==, 2 * PAGE);
+	fixture_free(&f, other_block, NULL);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct vpmm_opts stray_paged = { FIXTURE_OPTS, .limit = 8 * PAGE };
@@ -300,5 +434,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/limit/stray/paged", &stray_paged, test_stray);
 	g_test_add_data_func("/limit/stray/packed", &stray_packed, test_stray);
 	g_test_add_func("/limit/initial-pages", test_initial_pages);
+	fixture_add_rows("/limit/counts-first", creations, test_counts_first);
+	g_test_add_func("/limit/beside-tag", test_beside_tag);
 	return g_test_run();
 }
