@@ -202,6 +202,14 @@ static int allocate_labelled(void *data, struct vpmm_pool *pool, uint64_t *addr)
 	return 0;
 }
 
+/* The driver's allocator serves no block that is idle or aligned. */
+static enum tagged_kind tagged_kind_of(unsigned int flags)
+{
+	if (flags & VPMM_SHAREABLE)
+		return TAGGED_SHAREABLE;
+	return flags & VPMM_IDLE || flags >> ALIGNED_SHIFT ? TAGGED_POOLED : TAGGED_PLAIN;
+}
+
 /*
  * Enters the backend and asks the cache, unless it was asked outside and did not fail: the stream's id can be had
  * inside where it cannot be outside. Then takes the slow path. A plain pool has no tag and no sample to look for.
@@ -216,8 +224,8 @@ static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, struct malloc
 	if (err)
 		return err;
 	if (G_UNLIKELY(!api_is_plain(pool)))
-		return labels_allocate(pool, addr, it->size, it->flags & VPMM_SHAREABLE, it->call,
-					 allocate_labelled, it);
+		return labels_allocate(pool, addr, it->size, tagged_kind_of(it->flags), it->call, allocate_labelled,
+				       it);
 	be = pool->core.backend;
 	err = be->ops->enter(be);
 	if (G_UNLIKELY(err))

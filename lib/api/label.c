@@ -4,16 +4,34 @@
 
 #include "api/label.h"
 #include "calls/arena.h"
+#include "calls/query.h"
+#include "calls/request.h"
+#include "core/shareable.h"
 #include "trace/sampler.h"
 #include "util/cancel.h"
 #include "util/error.h"
 
-/* Bytes that count for a request that @pool serves. */
-static size_t round_for(const struct vpmm_pool *pool, size_t size)
+/* Bytes that @pool is going to count for a request. Where the driver serves every request, some kinds fail. */
+static size_t round_for(const struct vpmm_pool *pool, size_t size, enum tagged_kind kind)
 {
-	size_t bytes = core_round(&pool->core, size);
+	const struct core *core = &pool->core;
+	size_t bytes;
 
+	if (kind == TAGGED_SHAREABLE)
+		return shareable_bytes(core, size);
+	if (kind == TAGGED_GROWABLE && core->settings.page_size != SIZE_MAX)
+		return core_page_up(core, size);
+	bytes = kind == TAGGED_POOLED ? request_round(pool, size) : core_round(core, size);
 	return bytes ? bytes : size;
+}
+
+/* Counts a block as the pool does: in a capture it may be larger than it was taken to be, and so may one that shrank. */
+static void correct_size(struct tags *tags, struct tagged *block)
+{
+	size_t bytes = lookup_bytes(block->pool, block->addr);
+
+	tags_recount(tags, block->word, block->size, bytes);
+	block->size = bytes;
 }
 
 static int enter_and_make(struct tags *tags, vpmm_tag tag, struct vpmm_pool **arena)
@@ -35,12 +53,12 @@ static int enter_and_make(struct tags *tags, vpmm_tag tag, struct vpmm_pool **ar
 }
 
 /* Which pool serves a request under a tag. */
-static int choose(struct tags *tags, vpmm_tag word, bool apart, struct vpmm_pool **pool)
+static int choose(struct tags *tags, vpmm_tag word, enum tagged_kind kind, struct vpmm_pool **pool)
 {
 	int err;
 
 	*pool = tags->pool;
-	if (apart || word & VPMM_TAG_STAY || !tag_pausable(tag_of(word)))
+	if (kind == TAGGED_SHAREABLE || word & VPMM_TAG_STAY || !tag_pausable(tag_of(word)))
 		return 0;
 	err = enter_and_make(tags, tag_of(word), pool);
 	return err ? err : arena_judge(*pool);
@@ -66,14 +84,17 @@ static int allocate_and_enter(struct tags *tags, struct tagged *block, uint64_t 
 		return err;
 	}
 	block->addr = *addr;
+	/* Most blocks have the size that a cache could have served. */
+	if (block->kind != TAGGED_PLAIN || !core_round(&block->pool->core, block->requested))
+		correct_size(tags, block);
 	tags_enter(tags, block);
 	return 0;
 }
 
-static int allocate_tagged(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool apart, const char *call,
-			   labels_fn fn, void *data)
+static int allocate_tagged(struct vpmm_pool *pool, uint64_t *addr, size_t size, enum tagged_kind kind,
+			   const char *call, labels_fn fn, void *data)
 {
-	struct tagged block = { .requested = size, .word = tag_current() };
+	struct tagged block = { .requested = size, .word = tag_current(), .kind = kind };
 	struct tags *tags;
 	int err;
 
@@ -82,9 +103,9 @@ static int allocate_tagged(struct vpmm_pool *pool, uint64_t *addr, size_t size, 
 		return fn(data, pool, addr);
 	err = tags_make(pool, &tags);
 	if (!err)
-		err = choose(tags, block.word, apart, &block.pool);
+		err = choose(tags, block.word, kind, &block.pool);
 	if (!err) {
-		block.size = round_for(block.pool, size);
+		block.size = round_for(block.pool, size, kind);
 		err = tags_admit(tags, block.word, block.size);
 	}
 	if (err)
@@ -113,10 +134,10 @@ static bool take_tag(struct vpmm_pool *pool, const void *ptr, struct tagged *blo
 	return owner && owner != pool && take_of(owner, ptr, block);
 }
 
-int labels_allocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool apart, const char *call,
-		      labels_fn fn, void *data)
+int labels_allocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, enum tagged_kind kind, const char *call,
+		    labels_fn fn, void *data)
 {
-	return api_tagged() && tag_current() && size ? allocate_tagged(pool, addr, size, apart, call, fn, data) :
+	return api_tagged() && tag_current() && size ? allocate_tagged(pool, addr, size, kind, call, fn, data) :
 	       call_and_sample(pool, addr, size, fn, data);
 }
 
@@ -157,7 +178,7 @@ void labels_end(const struct labels *labels, bool there)
 static int resize_tagged(struct tagged *block, uint64_t *addr, size_t size, labels_fn fn, void *data)
 {
 	struct tags *tags = pool_tags(arena_root(block->pool));
-	size_t bytes = size > SIZE_MAX / 4 ? block->size : round_for(block->pool, size);
+	size_t bytes = size > SIZE_MAX / 4 ? block->size : round_for(block->pool, size, block->kind);
 	size_t more = bytes > block->size ? bytes - block->size : 0;
 	int err;
 
@@ -169,10 +190,10 @@ static int resize_tagged(struct tagged *block, uint64_t *addr, size_t size, labe
 		tags_dismiss(tags, block->word, more);
 		return err;
 	}
-	tags_dismiss(tags, block->word, block->size + more - bytes);
 	block->addr = *addr;
-	block->size = bytes;
+	block->size += more;
 	block->requested = size;
+	correct_size(tags, block);
 	return 0;
 }
 

@@ -33,15 +33,15 @@ struct labels {
  * @pool: the pool
  * @addr: receives the block
  * @size: bytes
- * @apart: the block is to be one that no arena has, as other processes can have it
+ * @kind: of the block
  * @call: the name of the call
  * @fn: allocates
  * @data: passed to it
  *
  * Return: 0, -ENOMEM beyond the limit of the tag, -EBUSY if it is paused, or what @fn returns.
  */
-int labels_allocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool apart, const char *call,
-		      labels_fn fn, void *data) G_GNUC_INTERNAL;
+int labels_allocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, enum tagged_kind kind, const char *call,
+		    labels_fn fn, void *data) G_GNUC_INTERNAL;
 
 /**
  * labels_reallocate() - resize a block, which keeps its tag

@@ -72,7 +72,7 @@ static int reallocate(struct vpmm_pool *pool, void **ptr, size_t size, size_t ma
 	uint64_t addr = max ? 0 : (uintptr_t)*ptr;
 	int err;
 
-	err = max ? labels_allocate(pool, &addr, size, false, call, reallocate_labelled, &it) :
+	err = max ? labels_allocate(pool, &addr, size, TAGGED_GROWABLE, call, reallocate_labelled, &it) :
 	      labels_reallocate(pool, &addr, size, reallocate_labelled, &it);
 	if (!err)
 		*ptr = (void *)(uintptr_t)addr;

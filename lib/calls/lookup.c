@@ -6,9 +6,11 @@
 #include "calls/query.h"
 #include "core/allocation.h"
 #include "core/cache.h"
+#include "core/shareable.h"
 #include "core/small.h"
 #include "pending/users.h"
 #include "util/address-index.h"
+#include "util/assume.h"
 
 static int fill_found(struct vpmm_pool *pool, uint64_t base, size_t bytes, struct vpmm_allocation *allocation)
 {
@@ -63,4 +65,22 @@ int lookup_pool(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *a
 	if (!read_requested(pool, region, &bytes) || addr - region->addr >= bytes)
 		return -EINVAL;
 	return fill_found(pool, region->addr, bytes, allocation);
+}
+
+size_t lookup_bytes(struct vpmm_pool *pool, uint64_t addr)
+{
+	const struct region *region;
+	const struct small *small;
+	size_t bytes;
+
+	lock_acquire(&pool->core.lock);
+	region = live_find(&pool->core, addr);
+	small = region ? NULL : small_find(&pool->core, addr);
+	assume(region || small);
+	if (region)
+		bytes = region->size;
+	else
+		bytes = small->shareable ? small->shareable->bytes : small->size;
+	lock_release(&pool->core.lock);
+	return bytes;
 }

@@ -45,4 +45,13 @@ uint64_t query_largest(struct vpmm_pool *pool, struct stream *stream, uint64_t r
  */
 int lookup_pool(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *allocation);
 
+/**
+ * lookup_bytes() - the bytes that a pool counts for an allocation
+ * @pool: the pool, its lock not held
+ * @addr: where the allocation starts, which nobody frees or resizes meanwhile
+ *
+ * Return: bytes, with the size rounded up.
+ */
+size_t lookup_bytes(struct vpmm_pool *pool, uint64_t addr);
+
 #endif /* QUERY_H */

@@ -79,6 +79,15 @@ void tags_dismiss(struct tags *tags, vpmm_tag word, size_t size)
 	lock_release(&tags->lock);
 }
 
+void tags_recount(struct tags *tags, vpmm_tag word, size_t from, size_t to)
+{
+	struct tag_counts *counts = &tags->counts[tag_of(word)];
+
+	lock_acquire(&tags->lock);
+	counts->live = counts->live - from + to;
+	lock_release(&tags->lock);
+}
+
 /* Whether pausing the tag leaves it. */
 static bool stays_mapped(const struct tags *tags, const struct tagged *block)
 {

@@ -19,16 +19,26 @@
 
 struct vpmm_pool;
 
+/* Kinds of blocks, by how their size is rounded up. */
+enum tagged_kind {
+	TAGGED_PLAIN,
+	TAGGED_POOLED,			/* a page at least where the driver's allocator serves smaller ones */
+	TAGGED_SHAREABLE,		/* other processes can have it, so it is in no arena */
+	TAGGED_GROWABLE
+};
+
 /**
  * struct tagged - a block that was allocated under a tag
  * @addr: the address
- * @size: bytes of it, as they are rounded up
+ * @kind: what it was allocated as
+ * @size: bytes of it, as the pool counts them
  * @requested: bytes of the request
  * @word: the tag and its bits
  * @pool: what serves it: the arena of the tag, or the pool
  */
 struct tagged {
 	uint64_t addr;
+	enum tagged_kind kind;
 	size_t size;
 	size_t requested;
 	vpmm_tag word;
@@ -111,6 +121,15 @@ int tags_admit(struct tags *tags, vpmm_tag word, size_t size);
  * @size: as for tags_admit()
  */
 void tags_dismiss(struct tags *tags, vpmm_tag word, size_t size);
+
+/**
+ * tags_recount() - count another size for a block than tags_admit() has, beyond the limit as well
+ * @tags: the tags
+ * @word: as for tags_admit()
+ * @from: bytes that count
+ * @to: bytes that are to count
+ */
+void tags_recount(struct tags *tags, vpmm_tag word, size_t from, size_t to);
 
 /**
  * tags_enter() - enter a block whose size counts already

@@ -167,9 +167,14 @@ static int map_or_drop(struct core *core, struct shareable *it)
 	return err;
 }
 
+size_t shareable_bytes(const struct core *core, size_t size)
+{
+	return (size + core->granularity - 1) / core->granularity * core->granularity;
+}
+
 int shareable_create(struct core *core, size_t size, struct shareable **made)
 {
-	size_t bytes = (size + core->granularity - 1) / core->granularity * core->granularity;
+	size_t bytes = shareable_bytes(core, size);
 	struct shareable *it;
 	uint64_t handle;
 	int err;

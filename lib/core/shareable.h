@@ -60,6 +60,15 @@ struct shareable {
 };
 
 /**
+ * shareable_bytes() - the bytes of memory that a block gets
+ * @core: the pool's core
+ * @size: bytes of the request
+ *
+ * Return: bytes.
+ */
+size_t shareable_bytes(const struct core *core, size_t size);
+
+/**
  * shareable_create() - create memory that can be exported, and map it
  * @core: the pool's core; its lock is held, its backend entered
  * @size: bytes of the request

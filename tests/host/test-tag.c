@@ -146,6 +146,118 @@ static void test_limit(void)
 	assert_error(vpmm_tag_limit(NULL, 0, 1), EINVAL, "tag 0");
 }
 
+static int malloc_growable(struct vpmm_pool *pool, void **ptr, struct CUstream_st *stream)
+{
+	return vpmm_malloc_growable(pool, ptr, 1000, 8 * PAGE, stream);
+}
+
+static int malloc_shareable(struct vpmm_pool *pool, void **ptr, struct CUstream_st *stream)
+{
+	return vpmm_malloc_flags(pool, ptr, 1000, stream, VPMM_SHAREABLE);
+}
+
+static int malloc_aligned(struct vpmm_pool *pool, void **ptr, struct CUstream_st *stream)
+{
+	return vpmm_malloc_aligned(pool, ptr, 1000, PAGE / 2, stream);
+}
+
+static int malloc_idle(struct vpmm_pool *pool, void **ptr, struct CUstream_st *stream)
+{
+	return vpmm_malloc_flags(pool, ptr, 1000, stream, VPMM_IDLE);
+}
+
+/* Blocks that have a page for less; @paged: in a pool that leaves less than a page to the driver. */
+static const struct whole {
+	const char *name;
+	int (*call)(struct vpmm_pool *pool, void **ptr, struct CUstream_st *stream);
+	bool paged;
+} wholes[] = {
+	{ "growable", malloc_growable, false },
+	{ "growable-paged", malloc_growable, true },
+	{ "shareable", malloc_shareable, false },
+	{ "shareable-paged", malloc_shareable, true },
+	{ "aligned", malloc_aligned, true },
+	{ "idle", malloc_idle, true },
+};
+
+/* Such blocks count as the pool counts them, and the limit of the tag bounds that. */
+static void test_whole(gconstpointer data)
+{
+	const struct vpmm_opts opts[] = { { FIXTURE_PACKED, .export_as = VPMM_EXPORT_FD },
+					  { FIXTURE_OPTS, .export_as = VPMM_EXPORT_FD } };
+	const unsigned int flags[] = { 0, VPMM_TAG_PAUSABLE };
+	const struct whole *it = data;
+	struct vpmm_stats stats;
+	void *ptrs[2], *none;
+	struct fixture f;
+	vpmm_tag tag;
+
+	for (int i = 0; i < 2; i++) {
+		fixture_open(&f, opts[it->paged]);
+		tag = tag_get(flags[i] ? "pausable" : "label", flags[i]);
+		assert_ok(vpmm_tag_limit(f.pool, tag, 2 * PAGE));
+		vpmm_tag_set(tag);
+		for (int j = 0; j < 2; j++)
+			assert_ok(it->call(f.pool, &ptrs[j], f.streams[0]));
+		assert_error(it->call(f.pool, &none, f.streams[0]), ENOMEM, ": limit: ");
+		vpmm_tag_set(0);
+		stats = fixture_stats(&f);
+		g_assert_cmpuint(stats.live + stats.shareable, ==, 2 * PAGE);
+		g_assert_cmpuint(tag_stats(f.pool, tag).live, ==, 2 * PAGE);
+		g_assert_cmpuint(tag_stats(f.pool, tag).requested, ==, 2000);
+		for (int j = 0; j < 2; j++)
+			fixture_free(&f, ptrs[j], f.streams[0]);
+		g_assert_cmpuint(tag_stats(f.pool, tag).live, ==, 0);
+		fixture_close(&f);
+	}
+}
+
+/* What a block keeps when it shrinks counts. */
+static void test_whole_resized(void)
+{
+	vpmm_tag tag = tag_get("label", 0);
+	struct fixture f;
+	void *grown;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 4 * PAGE });
+	vpmm_tag_set(tag);
+	assert_ok(vpmm_malloc_growable(f.pool, &grown, 4 * PAGE, 8 * PAGE, f.streams[0]));
+	assert_ok(vpmm_tag_limit(f.pool, tag, 6 * PAGE));
+	for (size_t size = PAGE; size <= 6 * PAGE; size += 5 * PAGE) {
+		assert_ok(vpmm_realloc(f.pool, &grown, size, f.streams[0]));
+		g_assert_cmpuint(tag_stats(f.pool, tag).live, ==, fixture_stats(&f).live);
+	}
+	assert_error(vpmm_realloc(f.pool, &grown, 6 * PAGE + 1, f.streams[0]), ENOMEM, ": limit: ");
+	assert_ok(vpmm_realloc(f.pool, &grown, 3 * PAGE, f.streams[0]));
+	g_assert_cmpuint(tag_stats(f.pool, tag).live, ==, fixture_stats(&f).live);
+	assert_error(vpmm_realloc(f.pool, &grown, 7 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_cmpuint(tag_stats(f.pool, tag).live, ==, fixture_stats(&f).live);
+	vpmm_tag_set(0);
+	fixture_close(&f);
+}
+
+/* In a capture the driver's allocator serves no small block, which has a page then. */
+static void test_whole_captured(void)
+{
+	vpmm_tag tag = tag_get("label", 0);
+	struct vpmm_host_graph *graph;
+	void *captured, *none;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	vpmm_tag_set(tag);
+	assert_ok(vpmm_host_capture_begin(f.streams[0]));
+	assert_ok(vpmm_malloc(f.pool, &captured, 1000, f.streams[0]));
+	assert_ok(vpmm_tag_limit(f.pool, tag, PAGE));
+	assert_error(vpmm_malloc(f.pool, &none, 1000, f.streams[0]), ENOMEM, ": limit: ");
+	vpmm_tag_set(0);
+	assert_ok(vpmm_host_capture_end(f.streams[0], &graph));
+	fixture_keep_graph(graph);
+	g_assert_cmpuint(tag_stats(f.pool, tag).live, ==, PAGE);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, PAGE);
+	fixture_close(&f);
+}
+
 /* A pool's limit bounds all of its arenas, and what one has free another gets before a request fails. */
 static void test_pool_limit(void)
 {
@@ -328,6 +440,9 @@ int main(int argc, char **argv)
 	g_test_add_func("/tag/counts", test_counts);
 	g_test_add_func("/tag/realloc", test_realloc);
 	g_test_add_func("/tag/limit", test_limit);
+	fixture_add_rows("/tag/whole", wholes, test_whole);
+	g_test_add_func("/tag/whole-resized", test_whole_resized);
+	g_test_add_func("/tag/whole-captured", test_whole_captured);
 	g_test_add_func("/tag/pool-limit", test_pool_limit);
 	g_test_add_func("/tag/peak", test_peak);
 	g_test_add_func("/tag/calls", test_calls);
