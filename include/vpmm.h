@@ -836,6 +836,7 @@ int vpmm_send(struct vpmm_pool *pool, const void *ptr, int socket);
  *
  * Context: that of vpmm_send(); the other end has to receive meanwhile, as a block can take many messages.
  * Return: 0, or an error of vpmm_send(), or
+ *	-ETIMEDOUT a part was sent, and the rest could not be, for whatever reason: the socket is of no use any more,
  *	-ENOTSUP the pool has no VPMM_EXPORT, or the block is of a pausable tag, or of memory that has no extents: it is
  *	of VPMM_SHAREABLE, was received, or the driver's allocator serves it.
  * Since: 0.1

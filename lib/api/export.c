@@ -50,40 +50,60 @@ int vpmm_send(struct vpmm_pool *pool, const void *ptr, int socket)
 	return err;
 }
 
-/* Makes a message of vpmm_lend() under the pool's lock: the first, or the one about the next extent. */
-static int make_lent(struct vpmm_pool *pool, const void *ptr, uint64_t done, struct message *message, int *fd)
+/* Once it has begun, the other end takes whatever comes next for the rest. Nothing comes to one that is closed. */
+static int cut_lent(int err)
+{
+	return err == -EPIPE ? err : error_add(-ETIMEDOUT, "a part was sent, and the rest cannot be");
+}
+
+/* Makes messages of vpmm_lend() under the pool's lock: that about the next extent, and, before the first, @all. */
+static int make_lent(struct vpmm_pool *pool, const void *ptr, uint64_t done, struct message *all, struct message *part,
+		     int *fd)
 {
 	uint64_t addr = (uintptr_t)ptr;
 	int err;
 
-	err = api_begin(&pool, "vpmm_lend");
+	err = api_enter_pool(pool);
 	if (err)
-		return err;
-	err = fd ? lend_part(pool, addr, done, message, fd) : lend_begin(pool, addr, message);
+		return error_add(done ? cut_lent(err) : err, "vpmm_lend");
+	api_lock(pool);
+	err = done ? 0 : lend_begin(pool, addr, all);
+	if (!err)
+		err = lend_part(pool, addr, done, part, fd);
+	if (err && done)
+		err = cut_lent(err);
 	if (err)
 		error_add(err, "%p", ptr);
 	return api_end(pool, "vpmm_lend", err);
 }
 
+static int send_lent(int socket, const struct message *all, const struct message *part, int fd, bool first)
+{
+	int err;
+
+	err = first ? message_send(socket, all, -1) : 0;
+	if (err)
+		return err;
+	err = message_send_part(socket, part, fd);
+	return err ? cut_lent(err) : 0;
+}
+
+/* The first handle is there before anything is sent, as a handle is what most often cannot be had. */
 static int lend(struct vpmm_pool *pool, const void *ptr, int socket)
 {
-	struct message first, part;
+	struct message all, part;
 	uint64_t done = 0;
 	int fd, err;
 
-	err = make_lent(pool, ptr, 0, &first, NULL);
-	if (err)
-		return err;
-	err = message_send(socket, &first, -1);
-	while (!err && done < first.bytes) {
-		err = make_lent(pool, ptr, done, &part, &fd);
+	do {
+		err = make_lent(pool, ptr, done, &all, &part, &fd);
 		if (err)
 			return err;
-		err = message_send_part(socket, &part, fd);
+		err = send_lent(socket, &all, &part, fd, !done);
 		if (fd >= 0)
 			close(fd);
 		done += part.bytes;
-	}
+	} while (!err && done < all.bytes);
 	return err ? api_fail(pool, error_add(err, "vpmm_lend: %p", ptr)) : 0;
 }
 

@@ -2,9 +2,12 @@
 /* vpmm_lend(): blocks of any kind whose memory another process has as long as they are allocated. */
 #include <sys/wait.h>
 
+#include "backend/backend.h"
 #include "calls/message.h"
+#include "calls/pool.h"
 #include "host/export-fixture.h"
 #include "support/kinds.h"
+#include "util/error.h"
 
 /* And the smallest blocks that are not the driver's. */
 static const struct kind kinds[] = {
@@ -233,6 +236,54 @@ static void test_many_handles(void)
 	ends_close(&e);
 }
 
+/* Handles that can be exported before the next cannot; what that fails with. */
+static const struct backend_ops *plain_ops;
+static unsigned int exports_left;
+
+static int export_few(struct backend *be, uint64_t handle, struct backend_export *export)
+{
+	return exports_left-- ? plain_ops->export(be, handle, export) :
+	       error_set(-EMFILE, "no more files");
+}
+
+/* Without its first handle nothing is sent, and the socket serves on. Without a later one the socket is of no use. */
+static void test_handle_fails(gconstpointer data)
+{
+	const bool first = data;
+	struct backend_ops hooked;
+	struct backend *be;
+	char *here, *there;
+	struct ends e;
+	void *none;
+
+	ends_open(&e, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE }, SOCK_SEQPACKET);
+	set_timeout(e.sockets[1], SO_RCVTIMEO, 1000);
+	here = pool_malloc(&e.from, SIZE);
+	memset(here, 0x12, SIZE);
+	be = e.from.pool->core.backend;
+	plain_ops = be->ops;
+	hooked = *plain_ops;
+	hooked.export = export_few;
+	be->ops = &hooked;
+	exports_left = first ? 0 : 2;
+	if (first)
+		assert_error(vpmm_lend(e.from.pool, here, e.sockets[0]), EMFILE, "no more files");
+	else
+		assert_error(vpmm_lend(e.from.pool, here, e.sockets[0]), ETIMEDOUT, ": a part was sent");
+	g_assert_true(g_str_has_prefix(vpmm_last_error(), "vpmm_lend: "));
+	g_assert_nonnull(strstr(vpmm_last_error(), "no more files"));
+	be->ops = plain_ops;
+	if (first) {
+		there = lend_block(&e, here, SIZE);
+		g_assert_cmpint(there[SIZE - 1], ==, 0x12);
+		fixture_free(&e.to, there, e.to.streams[0]);
+	} else {
+		assert_error(vpmm_receive(e.to.pool, &none, NULL, e.sockets[1]), ETIMEDOUT, "vpmm_receive: ");
+	}
+	fixture_free(&e.from, here, e.from.streams[0]);
+	ends_close(&e);
+}
+
 #define SET(field, value) .at = offsetof(struct message, field), .bytes = sizeof(((struct message *)0)->field), \
 	.number = (value)
 
@@ -337,6 +388,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/lend/refused", test_refused);
 	g_test_add_func("/lend/option-needed", test_option_needed);
 	g_test_add_func("/lend/many-handles", test_many_handles);
+	g_test_add_data_func("/lend/handle-fails/first", "first", test_handle_fails);
+	g_test_add_data_func("/lend/handle-fails/later", NULL, test_handle_fails);
 	for (size_t i = 0; i < G_N_ELEMENTS(wrongs); i++) {
 		char *path = g_strdup_printf("/lend/wrong/%s", wrongs[i].name);
 
