@@ -208,5 +208,13 @@ static int limit_each(struct vpmm_pool *pool, void *data)
 
 int vpmm_pool_set_limit(struct vpmm_pool *pool, size_t bytes)
 {
-	return api_each(pool, "vpmm_pool_set_limit", limit_each, &bytes);
+	int err;
+
+	err = api_resolve_for(&pool, "vpmm_pool_set_limit");
+	if (err)
+		return err;
+	err = api_each(pool, "vpmm_pool_set_limit", limit_each, &bytes);
+	if (!err && limit_is_exceeded(pool))
+		pool_shared_trim(pool, false);
+	return err;
 }

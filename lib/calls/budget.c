@@ -113,16 +113,34 @@ static uint64_t beyond(const struct extent_map *map)
 	return taken > map->limit ? taken - map->limit : 0;
 }
 
-/* A trim leaves what it is to keep, and perhaps a part of an extent more; so the last extent goes after it. */
-static int trim_to_limit(struct core *core)
+/*
+ * Shareable blocks that are free go first, as they can serve nothing else. A trim leaves what it is to keep, and perhaps
+ * a part of an extent more; so the last extent goes after it.
+ */
+static int trim_to_limit(struct vpmm_pool *pool)
 {
+	struct core *core = &pool->core;
 	int err = 0;
 
+	if (beyond(&core->extents) && !core->resting) {
+		watch_collect(&pool->pending);
+		hold_poll_shareable(&pool->pending);
+	}
 	if (beyond(&core->extents))
 		err = trim_pool(core, core->extents.limit, NULL);
 	if (!err && beyond(&core->extents))
 		err = trim_bytes(core, beyond(&core->extents));
 	return err;
+}
+
+bool limit_is_exceeded(struct vpmm_pool *pool)
+{
+	bool exceeded;
+
+	lock_acquire(&pool->core.lock);
+	exceeded = beyond(&pool->core.extents);
+	lock_release(&pool->core.lock);
+	return exceeded;
 }
 
 int limit_set(struct vpmm_pool *pool, size_t bytes)
@@ -138,5 +156,5 @@ int limit_set(struct vpmm_pool *pool, size_t bytes)
 		return err;
 	settings_set_limit(&core->settings, limit, largest_ever(core->extents.budget, info.memory_total));
 	core->extents.limit = limit;
-	return trim_to_limit(core);
+	return trim_to_limit(pool);
 }

@@ -6,6 +6,7 @@
 #ifndef CALLS_BUDGET_H
 #define CALLS_BUDGET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -70,5 +71,13 @@ void pool_budget_count(const struct core *core, struct vpmm_stats *stats);
  * Return: as vpmm_pool_set_limit().
  */
 int limit_set(struct vpmm_pool *pool, size_t bytes);
+
+/**
+ * limit_is_exceeded() - whether the pool, with its arenas and shared ranges, holds more than its limit
+ * @pool: the pool, its lock not held
+ *
+ * Return: whether that is so.
+ */
+bool limit_is_exceeded(struct vpmm_pool *pool);
 
 #endif /* CALLS_BUDGET_H */

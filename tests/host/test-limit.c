@@ -123,6 +123,47 @@ static void test_set_limit_below(void)
 	fixture_close(&f);
 }
 
+/* Of freed shareable blocks, those go whose work is complete. */
+static void test_set_limit_shareable(void)
+{
+	void *done, *pending;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .export_as = VPMM_EXPORT_FD });
+	assert_ok(vpmm_malloc_flags(f.pool, &done, 8 * PAGE, f.streams[0], VPMM_SHAREABLE));
+	assert_ok(vpmm_malloc_flags(f.pool, &pending, 4 * PAGE, f.streams[1], VPMM_SHAREABLE));
+	fixture_free_at_work(&f, done, f.streams[0]);
+	fixture_free_at_work(&f, pending, f.streams[1]);
+	fixture_complete(f.streams[0]);
+	assert_ok(vpmm_pool_set_limit(f.pool, 20 * PAGE));
+	g_assert_cmpuint(fixture_stats(&f).shareable, ==, 12 * PAGE);
+	assert_ok(vpmm_pool_set_limit(f.pool, PAGE));
+	g_assert_cmpuint(fixture_stats(&f).shareable, ==, 4 * PAGE);
+	fixture_complete(f.streams[1]);
+	fixture_close(&f);
+}
+
+/* Device memory of shared ranges that no page has goes, too. */
+static void test_set_limit_range(void)
+{
+	struct fixture f;
+	void *range;
+
+	if (!fixture_can_map_twice())
+		return;
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_shared_alloc(f.pool, &range, 6 * PAGE, 0));
+	g_assert_cmpint(vpmm_fault(f.pool, range, 6 * PAGE, VPMM_DEVICE, 0), ==, 6);
+	assert_ok(vpmm_shared_free(f.pool, range, NULL));
+	g_assert_cmpuint(fixture_stats(&f).shared, >=, 6 * PAGE);
+	assert_ok(vpmm_pool_set_limit(f.pool, 20 * PAGE));
+	g_assert_cmpuint(fixture_stats(&f).shared, >=, 6 * PAGE);
+	assert_ok(vpmm_pool_set_limit(f.pool, 2 * PAGE));
+	g_assert_cmpuint(fixture_stats(&f).shared, <=, 2 * PAGE);
+	fixture_malloc(&f, 1, f.streams[0]);
+	fixture_close(&f);
+}
+
 /* What is missing is said of all that is missing, and of the pool as it is then. */
 static void test_sentence(void)
 {
@@ -424,6 +465,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/limit/set", test_set_limit);
 	g_test_add_func("/limit/set-large", test_set_limit_large);
 	g_test_add_func("/limit/set-below", test_set_limit_below);
+	g_test_add_func("/limit/set-shareable", test_set_limit_shareable);
+	g_test_add_func("/limit/set-range", test_set_limit_range);
 	g_test_add_func("/limit/sentence", test_sentence);
 	g_test_add_func("/limit/fragments", test_fragments);
 	g_test_add_func("/limit/budget", test_budget);
