@@ -32,8 +32,9 @@ struct member {
 };
 
 /*
- * All under control_lock, but the thread reads @fd without. Once there are a socket and a thread they stay. The lock is
- * not held while the thread works on @busy, or calls @guard, as either may call the program's functions.
+ * All under control_lock, but the thread reads @socket without, as nobody else replaces it. Once there are a socket and
+ * a thread they stay. The lock is not held while the thread works on @busy, or calls @guard, as either may call the
+ * program's functions.
  */
 static struct {
 	GArray *members;
@@ -43,10 +44,10 @@ static struct {
 	pthread_cond_t idle;
 	vpmm_guard_fn guard;
 	void *data;
-	int fd;
+	struct descriptor socket;
 	pid_t pid;
 	pthread_t thread;
-} control = { .fd = -1, .idle = PTHREAD_COND_INITIALIZER };
+} control = { .socket.fd = -1, .idle = PTHREAD_COND_INITIALIZER };
 
 /* Of the thread alone: the guard has said that the program rests. */
 static bool resting;
@@ -375,6 +376,40 @@ static void converse(int fd, struct control_answer *answer, GArray *rows)
 	send_answer(fd, answer, rows);
 }
 
+static int open_control_socket(struct descriptor *made)
+{
+	struct sockaddr_un address;
+	socklen_t size = control_address(&address, getpid());
+	int fd, err;
+
+	fd = descriptor_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+	if (fd >= 0 && !bind(fd, (const struct sockaddr *)&address, size) && !listen(fd, BACKLOG)) {
+		*made = descriptor_note(fd);
+		return 0;
+	}
+	err = -errno;
+	if (fd >= 0)
+		close(fd);
+	return error_set(err, "VPMM_PAUSABLE: the socket @%s: %s", address.sun_path + 1,
+			 err == -EADDRINUSE ? "another process, or another copy of the library, has it" :
+			 g_strerror(-err));
+}
+
+/* One that the program has closed is opened once more; who connects to what has its number means the program. */
+static bool has_socket(void)
+{
+	struct descriptor made;
+
+	if (descriptor_is_own(&control.socket))
+		return true;
+	if (open_control_socket(&made))
+		return false;
+	lock_acquire(&control_lock);
+	control.socket = made;
+	lock_release(&control_lock);
+	return true;
+}
+
 static void *listen_for_ever(void *data)
 {
 	struct control_answer *answer = g_new(struct control_answer, 1);
@@ -383,7 +418,7 @@ static void *listen_for_ever(void *data)
 
 	pthread_setname_np(pthread_self(), "vpmm-pause");
 	for (;;) {
-		fd = descriptor_raise(accept4(control.fd, NULL, NULL, SOCK_CLOEXEC));
+		fd = has_socket() ? descriptor_raise(accept4(control.socket.fd, NULL, NULL, SOCK_CLOEXEC)) : -1;
 		if (fd < 0) {
 			g_usleep(G_USEC_PER_SEC / 10);
 			continue;
@@ -394,36 +429,17 @@ static void *listen_for_ever(void *data)
 	return data;
 }
 
-static int open_control_socket(int *fd)
-{
-	struct sockaddr_un address;
-	socklen_t size = control_address(&address, getpid());
-	int err;
-
-	*fd = descriptor_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-	if (*fd >= 0 && !bind(*fd, (const struct sockaddr *)&address, size) && !listen(*fd, BACKLOG))
-		return 0;
-	err = -errno;
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-	return error_set(err, "VPMM_PAUSABLE: the socket @%s: %s", address.sun_path + 1,
-			 err == -EADDRINUSE ? "another process, or another copy of the library, has it" :
-			 g_strerror(-err));
-}
-
 REQUIRES(control_lock)
 static int start_listener(void)
 {
 	int err;
 
-	err = open_control_socket(&control.fd);
+	err = open_control_socket(&control.socket);
 	if (err)
 		return err;
 	err = held_thread(&control.thread, listen_for_ever, NULL);
 	if (err) {
-		close(control.fd);
-		control.fd = -1;
+		descriptor_close(&control.socket);
 		return error_set(-ENOMEM, "VPMM_PAUSABLE: no thread to listen: %s", g_strerror(err));
 	}
 	pthread_detach(control.thread);
@@ -434,7 +450,7 @@ static int start_listener(void)
 REQUIRES(control_lock)
 static int begin_control(void)
 {
-	if (control.fd >= 0 && control.pid == getpid())
+	if (control.socket.fd >= 0 && control.pid == getpid())
 		return 0;
 	control.pid = getpid();
 	if (!control.members)
@@ -479,9 +495,7 @@ void control_leave(struct vpmm_pool *pool)
 
 void control_forked(void)
 {
-	if (control.fd >= 0)
-		close(control.fd);
-	control.fd = -1;
+	descriptor_close(&control.socket);
 }
 
 void control_set_guard(vpmm_guard_fn guard, void *data)

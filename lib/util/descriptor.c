@@ -2,6 +2,7 @@
 /* File descriptors of the library's own, kept apart from standard input, output and error. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "util/descriptor.h"
@@ -17,4 +18,28 @@ int descriptor_raise(int fd)
 	close(fd);
 	errno = err;
 	return raised;
+}
+
+struct descriptor descriptor_note(int fd)
+{
+	struct stat st = { 0 };
+
+	/* Of one that cannot be asked nothing is its own. */
+	fstat(fd, &st);
+	return (struct descriptor){ fd, st.st_dev, st.st_ino };
+}
+
+bool descriptor_is_own(const struct descriptor *descriptor)
+{
+	struct stat st;
+
+	return descriptor->fd >= 0 && !fstat(descriptor->fd, &st) && st.st_dev == descriptor->dev &&
+	       st.st_ino == descriptor->ino;
+}
+
+void descriptor_close(struct descriptor *descriptor)
+{
+	if (descriptor_is_own(descriptor))
+		close(descriptor->fd);
+	descriptor->fd = -1;
 }

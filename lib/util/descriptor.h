@@ -3,6 +3,16 @@
 #ifndef DESCRIPTOR_H
 #define DESCRIPTOR_H
 
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* A descriptor that stays open, and what it is of. */
+struct descriptor {
+	int fd;			/* -1: none */
+	dev_t dev;
+	ino_t ino;
+};
+
 /**
  * descriptor_raise() - move a new descriptor above standard error
  * @fd: a descriptor that nothing else knows yet, or -1, the result of the call that should have made it
@@ -13,5 +23,30 @@
  * Return: a descriptor above STDERR_FILENO, with close-on-exec; -1 with errno set, and @fd closed.
  */
 int descriptor_raise(int fd);
+
+/**
+ * descriptor_note() - remember what a descriptor is of
+ * @fd: an open descriptor
+ *
+ * Return: what descriptor_is_own() and descriptor_close() take.
+ */
+struct descriptor descriptor_note(int fd);
+
+/**
+ * descriptor_is_own() - whether a descriptor is still of what it was of
+ * @descriptor: the descriptor
+ *
+ * A program may close all descriptors that it does not know, as daemons do. The next file that it opens can have the
+ * number.
+ *
+ * Return: false as well if it is closed, or there is none.
+ */
+bool descriptor_is_own(const struct descriptor *descriptor);
+
+/**
+ * descriptor_close() - close a descriptor, unless the number is another's
+ * @descriptor: the descriptor; none afterwards
+ */
+void descriptor_close(struct descriptor *descriptor);
 
 #endif /* DESCRIPTOR_H */

@@ -2,6 +2,7 @@
 /* VPMM_PAUSABLE: the socket that vpmm-pause speaks to, whatever else speaks to it, and the guard of a program. */
 #define _GNU_SOURCE 1
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -32,10 +33,15 @@ static int try_connect(pid_t pid)
 	return -1;
 }
 
+/* The library may be about to listen. */
 static int connect_self(void)
 {
 	int fd = try_connect(getpid());
 
+	for (int tries = 0; fd < 0 && tries < SECONDS * 100; tries++) {
+		g_usleep(10000);
+		fd = try_connect(getpid());
+	}
 	g_assert_cmpint(fd, >=, 0);
 	return fd;
 }
@@ -429,6 +435,54 @@ static void test_forked(void)
 	close(ready[1]);
 }
 
+/* The descriptor of the library's socket. */
+static int listening_descriptor(void)
+{
+	struct sockaddr_un wanted, found;
+	const socklen_t size = control_address(&wanted, getpid());
+
+	for (int fd = 0; fd < 1024; fd++) {
+		socklen_t length = sizeof(found);
+
+		if (!getsockname(fd, (struct sockaddr *)&found, &length) && length == size &&
+		    !memcmp(&found, &wanted, size))
+			return fd;
+	}
+	return -1;
+}
+
+/* A program closes all descriptors that it does not know, and the library's number becomes one of its own. */
+static void test_closed(void)
+{
+	const struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd, own = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct fixture f;
+	int status;
+	pid_t pid;
+
+	open_pausable(&f);
+	fd = listening_descriptor();
+	g_assert_cmpint(fd, >=, 0);
+	/* The kernel finds a name. */
+	g_assert_cmpint(bind(own, (const struct sockaddr *)&address, sizeof(sa_family_t)), ==, 0);
+	g_assert_cmpint(listen(own, 1), ==, 0);
+	g_assert_cmpint(dup3(own, fd, O_CLOEXEC), ==, fd);
+
+	/* One caller may be waited for already; for the next there is another socket, in a moment. */
+	g_assert_cmpint(ask(CONTROL_STATUS, ""), ==, 0);
+	g_assert_cmpint(ask(CONTROL_STATUS, ""), ==, 0);
+
+	/* Nor does a child of a fork close what is the program's. */
+	pid = fork();
+	if (!pid)
+		_exit(fcntl(fd, F_GETFD) < 0 || try_connect(getpid()) >= 0);
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(status, ==, 0);
+	close(fd);
+	close(own);
+	fixture_close(&f);
+}
+
 /* Without the variable there is no socket; with a bad one, or a name that another has, no pool. */
 static void test_variable(void)
 {
@@ -475,6 +529,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/control/hostile", test_hostile);
 	g_test_add_func("/control/other-user", test_other_user);
 	g_test_add_func("/control/silent-user", test_silent_user);
+	g_test_add_func("/control/closed", test_closed);
 	g_test_add_func("/control/guard", test_guard);
 	g_test_add_func("/control/pools", test_pools);
 	g_test_add_func("/control/pools-that-end", test_pools_that_end);
