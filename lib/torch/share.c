@@ -25,6 +25,7 @@
 #include "torch/kept.h"
 #include "torch/pools.h"
 #include "torch/share.h"
+#include "util/descriptor.h"
 #include "vpmm.h"
 
 #define HEX ":%" PRIx64
@@ -54,18 +55,15 @@ struct answer {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t token[2];
-static atomic_int listening = -1;
+/* Written under the lock, and once there is a thread that accepts, by that alone, which reads it without. */
+static struct descriptor listening = { .fd = -1 };
 static atomic_bool in_child;
 
 void share_enter_child(void)
 {
-	int fd = listening;
-
 	in_child = true;
 	/* As long as it is open here nobody sees that the parent has ended. */
-	if (fd >= 0)
-		close(fd);
-	listening = -1;
+	descriptor_close(&listening);
 }
 
 static socklen_t socket_address(const uint64_t *of, struct sockaddr_un *address)
@@ -157,44 +155,69 @@ static int start_detached(void *(*fn)(void *data), void *data)
 	return -err;
 }
 
+static int open_socket(struct descriptor *made)
+{
+	struct sockaddr_un address;
+	socklen_t length = socket_address(token, &address);
+	int fd = descriptor_raise(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&address, length) || listen(fd, SOMAXCONN))
+		err = -errno;
+	if (err)
+		close(fd);
+	else
+		*made = descriptor_note(fd);
+	return err;
+}
+
+/* One that the program has closed is opened once more; who connects to what has its number means the program. */
+static bool is_listening(void)
+{
+	struct descriptor made;
+
+	if (descriptor_is_own(&listening))
+		return true;
+	if (open_socket(&made))
+		return false;
+	pthread_mutex_lock(&lock);
+	listening = made;
+	pthread_mutex_unlock(&lock);
+	return true;
+}
+
 static void *answer_all(void *data)
 {
-	int from = (int)(intptr_t)data, fd;
+	int fd;
 
 	for (;;) {
-		fd = accept4(from, NULL, NULL, SOCK_CLOEXEC);
+		fd = is_listening() ? descriptor_raise(accept4(listening.fd, NULL, NULL, SOCK_CLOEXEC)) : -1;
 		if (fd >= 0 && start_detached(answer_one, (void *)(intptr_t)fd))
 			close(fd);
 		/* Without descriptors or memory it goes on once there are some. */
 		if (fd < 0 && errno != EINTR && errno != ECONNABORTED)
 			usleep(10000);
 	}
-	return NULL;
+	return data;
 }
 
 /* Under the lock. */
 static int begin_serving(void)
 {
-	struct sockaddr_un address;
-	socklen_t length;
-	int fd, err = 0;
+	int err;
 
-	if (listening >= 0)
+	if (listening.fd >= 0)
 		return 0;
 	if (getrandom(token, sizeof(token), 0) != sizeof(token))
 		return -EIO;
-	length = socket_address(token, &address);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	if (bind(fd, (struct sockaddr *)&address, length) || listen(fd, SOMAXCONN))
-		err = -errno;
-	if (!err)
-		err = start_detached(answer_all, (void *)(intptr_t)fd);
+	err = open_socket(&listening);
 	if (err)
-		close(fd);
-	else
-		listening = fd;
+		return err;
+	err = start_detached(answer_all, NULL);
+	if (err)
+		descriptor_close(&listening);
 	return err;
 }
 

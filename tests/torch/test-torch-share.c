@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -271,6 +273,60 @@ static void test_fork(void)
 	drop(block);
 }
 
+/* The descriptor that is listened at. */
+static int listening_descriptor(void)
+{
+	static const char begin[] = "vpmm-torch-";
+
+	for (int fd = 0; fd < 1024; fd++) {
+		struct sockaddr_un found = { 0 };
+		socklen_t length = sizeof(found);
+
+		if (!getsockname(fd, (struct sockaddr *)&found, &length) &&
+		    !strncmp(found.sun_path + 1, begin, strlen(begin)))
+			return fd;
+	}
+	return -1;
+}
+
+/* A program closes all descriptors that it does not know, and the number becomes one of its own. Names stay good. */
+static void test_closed(void)
+{
+	char *block = new_block(100, NULL), name[TORCH_NAME];
+	struct other other = spawn("take");
+	int fds[2], fd, status;
+	size_t offset;
+	pid_t pid;
+
+	assert_ok(table->share(block, name, &offset));
+	fd = listening_descriptor();
+	g_assert_cmpint(fd, >=, 0);
+	g_assert_cmpint(pipe2(fds, O_CLOEXEC), ==, 0);
+	g_assert_cmpint(dup3(fds[0], fd, O_CLOEXEC), ==, fd);
+
+	/* One caller may be waited for already; for the next there is another socket, in a moment. */
+	for (int i = 0, tries = 0; i < 2; i++) {
+		int err;
+
+		while ((err = ask_to_take(&other, name, offset)) == -ESRCH && tries++ < 1000)
+			g_usleep(10000);
+		g_assert_cmpint(err, ==, 0);
+	}
+	g_assert_cmpint(block[0], ==, 'c');
+
+	/* Nor does a child of a fork close what is the program's. */
+	pid = fork();
+	if (!pid)
+		_exit(fcntl(fd, F_GETFD) < 0);
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(status, ==, 0);
+	close(fd);
+	close(fds[0]);
+	close(fds[1]);
+	drop(block);
+	other_end(&other);
+}
+
 /* In a process whose pool has memory that cannot be exported. */
 static int other_is_refused(void)
 {
@@ -319,6 +375,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch-share/giver-ends", test_giver_ends);
 	g_test_add_func("/torch-share/many", test_many);
 	g_test_add_func("/torch-share/fork", test_fork);
+	g_test_add_func("/torch-share/closed", test_closed);
 	g_test_add_func("/torch-share/option-needed", test_option_needed);
 	return g_test_run();
 }
