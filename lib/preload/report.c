@@ -121,14 +121,38 @@ static const char *in_front(void)
 	return NULL;
 }
 
-/* A text of JSON: control characters, which no sane name of a file has, become question marks. */
+/*
+ * Bytes of the character of UTF-8 that a text begins with; 0: it begins with none. The second byte has bounds of its
+ * own for characters that need fewer bytes, for surrogates, and beyond the last character.
+ */
+static size_t character_size(const unsigned char *text)
+{
+	const unsigned char first = text[0];
+	size_t size = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+	unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+	unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+	size_t i;
+
+	for (i = 1; i < size; i++, low = 0x80, high = 0xbf)
+		if (text[i] < low || text[i] > high)
+			return 0;
+	return size;
+}
+
+/* A text of JSON: control characters and bytes that are no UTF-8 become question marks. */
 static void print_text(FILE *file, const char *text)
 {
+	size_t size;
+
 	fputc('"', file);
-	for (; *text; text++) {
+	for (; *text; text += size ? size : 1) {
+		size = character_size((const unsigned char *)text);
 		if (*text == '"' || *text == '\\')
 			fputc('\\', file);
-		fputc((unsigned char)*text < ' ' ? '?' : *text, file);
+		if (!size || (unsigned char)*text < ' ')
+			fputc('?', file);
+		else
+			fwrite(text, 1, size, file);
 	}
 	fputc('"', file);
 }
