@@ -2,6 +2,7 @@
 /* What is written of a program: a trace with VPMM_PRELOAD_MONITOR=1, and a report. */
 #include <glib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -89,6 +90,58 @@ static void each_kind(void)
 				     (unsigned long long)other, SIZE,
 				     (unsigned long long)ordered, (unsigned long long)(uintptr_t)stream,
 				     (unsigned long long)other, (unsigned long long)plain));
+}
+
+/* The number of the file's descriptor. */
+static int trace_descriptor(void)
+{
+	for (int fd = 0; fd < 1024; fd++) {
+		char *link = g_strdup_printf("/proc/self/fd/%d", fd);
+		char *name = g_file_read_link(link, NULL);
+		bool found = name && !strcmp(name, path);
+
+		g_free(name);
+		g_free(link);
+		if (found)
+			return fd;
+	}
+	return -1;
+}
+
+static void allocs_after(drv_deviceptr va)
+{
+	for (int i = 0; i < 5000; i++)
+		g_assert_cmpint(cuMemAlloc_v2(&va, 1000), ==, 0);
+}
+
+static void closed(void)
+{
+	char *name, *said, c;
+	int fd, own, status;
+	drv_deviceptr va;
+	pid_t pid;
+
+	/* A program closes all descriptors that it does not know, and the number becomes that of a file of its own. */
+	start();
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	own = g_file_open_tmp(NULL, &name, NULL);
+	fd = trace_descriptor();
+	g_assert_cmpint(fd, >, STDERR_FILENO);
+	g_assert_cmpint(dup2(own, fd), ==, fd);
+
+	/* What it allocates then is not written there, neither at once nor by the exit of a child, and that is said. */
+	said = said_by(allocs_after, 0);
+	g_assert_nonnull(strstr(said, "nothing more is recorded"));
+	pid = fork();
+	if (!pid)
+		exit(0);
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(pread(own, &c, 1, 0), ==, 0);
+	g_assert_cmpint(remove(name), ==, 0);
+	g_assert_cmpint(remove(path), ==, 0);
+	g_free(name);
+	g_free(said);
+	g_free(path);
 }
 
 static void not_served(void)
@@ -547,6 +600,7 @@ int main(int argc, char **argv)
 	char *file = g_strdup_printf("VPMM_PRELOAD_REPORT=%s/vpmm-test-%%p.report", g_get_tmp_dir());
 	const struct preload_test tests[] = {
 		{ "/monitor/each-kind", each_kind, { "VPMM_PRELOAD_MONITOR=1", name } },
+		{ "/monitor/closed", closed, { "VPMM_PRELOAD_MONITOR=1", name } },
 		{ "/monitor/threads", threads, { "VPMM_PRELOAD_MONITOR=1", name } },
 		{ "/monitor/not-served", not_served, { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_PRELOAD_MIN=1M" } },
 		{ "/monitor/async-driver", half_left_to_driver,
