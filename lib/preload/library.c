@@ -198,7 +198,8 @@ static void give_up_library(void *ptr)
 	if (ptr)
 		LIBRARY(vpmm_free, NULL, ptr, VPMM_STREAM_ANY);
 	if (atomic_exchange(&state, UNUSABLE) == USED)
-		fputs("libvpmm-preload: the default pools are of the host backend; all calls go to the driver\n", stderr);
+		fputs("libvpmm-preload: the default pools are of the host backend; all calls go to the driver\n",
+		      stderr);
 }
 
 bool library_answer(int device, int err, void *ptr, drv_deviceptr *va, drv_result *result)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 struct preload_settings {
-	bool on;			/* VPMM_PRELOAD; false as well if any of the others is wrong, or VPMM_BACKEND=host */
+	bool on;			/* VPMM_PRELOAD; false as well if another is wrong, or VPMM_BACKEND=host */
 	bool free_ordered;		/* VPMM_PRELOAD_FREE */
 	bool ipc_driver;		/* VPMM_PRELOAD_IPC */
 	bool async_driver;		/* VPMM_PRELOAD_ASYNC */

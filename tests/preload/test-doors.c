@@ -356,7 +356,7 @@ static void errors_of_lookups(void)
 	g_assert_null(dlsym(driver_handle(), "cuNoSuchCall"));
 	g_assert_nonnull(dlerror());
 
-	/* Nor does a call that is served, the first of which opens the library, which looks up what the driver may lack. */
+	/* Nor does a call that is served; the first opens the library, which looks up what the driver may lack. */
 	use_primary(0);
 	g_assert_null(dlerror());
 	linked();

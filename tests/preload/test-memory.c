@@ -389,7 +389,7 @@ static void assert_left_to_driver(char *said, const char *why)
 
 static void host_backend(void)
 {
-	/* With VPMM_BACKEND=host pools are of ordinary memory, so the driver serves everything, and one line says why. */
+	/* With VPMM_BACKEND=host pools have ordinary memory, so the driver serves everything, and one line says why. */
 	assert_left_to_driver(said_by(begin_and_alloc, 0),
 			      "libvpmm-preload: VPMM_BACKEND=host has no device memory; all calls go to the driver\n");
 }
