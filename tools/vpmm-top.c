@@ -290,6 +290,17 @@ static int print_once(void)
 	return cli_finish_output("the table");
 }
 
+/* In short steps, as g_usleep() goes on after a signal. */
+static void wait_for_delay(void)
+{
+	uint64_t step;
+
+	for (uint64_t left = options.delay_us; left && !interrupt_signal; left -= step) {
+		step = MIN(left, 100000);
+		g_usleep(step);
+	}
+}
+
 /* Clears a terminal, or only its cursor's way home, and what is left behind the table. */
 static int watch(void)
 {
@@ -305,7 +316,7 @@ static int watch(void)
 		fflush(stdout);
 		g_clear_pointer(&before, g_array_unref);
 		before = rows;
-		g_usleep(options.delay_us);
+		wait_for_delay();
 	}
 	interrupt_catch(false);
 	g_clear_pointer(&before, g_array_unref);

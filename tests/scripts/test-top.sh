@@ -166,6 +166,32 @@ for option in help version; do
 done
 verdict "a bad column" "$(run 2 vpmm-top --sort=size; says err 'vpmm-top: --sort: "size" is none, expected taken, live')"
 verdict "a bad delay" "$(run 2 vpmm-top --delay=5; says err 'vpmm-top: --delay: "5" is no time with a unit')"
+cat >"$work/watch.py" <<'END'
+import os, pty, signal, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp("vpmm-top", ["vpmm-top", "--delay=60s"])
+text = b""
+while b"PID" not in text:
+    text += os.read(terminal, 4096)
+time.sleep(0.2)
+os.write(terminal, b"\x03")
+begin = time.monotonic()
+ended, status = 0, 0
+while not ended and time.monotonic() - begin < 20:
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    time.sleep(0.02)
+if not ended:
+    os.kill(pid, signal.SIGKILL)
+    sys.exit("it goes on for 20 seconds")
+if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGINT:
+    sys.exit(f"the status is {status:#x}")
+END
+if "${PYTHON:-python3}" -c 'import pty' 2>/dev/null; then
+	verdict "^C ends a long delay" "$("${PYTHON:-python3}" "$work/watch.py" 2>&1)"
+else
+	skip "^C ends a long delay" "there is no Python"
+fi
 verdict "an argument" "$(run 2 vpmm-top x; says err 'vpmm-top: unexpected argument "x"')"
 verdict "two formats" "$(run 2 vpmm-top --json --openmetrics; says err 'expected no --openmetrics')"
 verdict "a full disk" "$(vpmm-top --openmetrics >/dev/full 2>"$work/err"
