@@ -181,11 +181,12 @@ GArray *traces_list(const struct traces *traces)
 static int begin_folder(struct traces *traces, const char *suffix)
 {
 	g_autoptr(GError) error = NULL;
-	g_autofree char *escaped = NULL;
+	g_autofree char *made = g_dir_make_tmp("vpmm-run-XXXXXX", &error), *escaped = NULL;
 
-	traces->folder = g_dir_make_tmp("vpmm-run-XXXXXX", &error);
-	if (!traces->folder)
+	if (!made)
 		return fail_set(-EIO, "a folder for what is recorded: %s", error->message);
+	/* TMPDIR may be relative, and the program may change its folder. */
+	traces->folder = g_canonicalize_filename(made, NULL);
 	escaped = escape(traces->folder);
 	traces->pattern = g_strdup_printf("%s/%%p%s", escaped, suffix);
 	return 0;
