@@ -13,6 +13,7 @@ import sys
 from typing import Any, BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Sequence, TextIO, Tuple
 
 _PAGE = 2 << 20
+_MOST = (1 << 64) - 1
 _ACTIVE = ("active_allocated", "active_awaiting_free", "active_pending_free")
 
 
@@ -36,6 +37,8 @@ def _number(entry: Any, key: str, otherwise: Optional[int] = None) -> int:
     value = entry.get(key, otherwise) if isinstance(entry, dict) else None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise Damaged(f"an entry has no {key}, or one that is no number: {str(entry)[:200]}")
+    if value > _MOST:
+        raise Damaged(f"an entry has a {key} of more than 64 bits: {value:#x}"[:200])
     return value
 
 
@@ -122,6 +125,16 @@ def _lines(devices: Dict[int, _Device]) -> Iterator[str]:
 
 def convert(snapshot: Any) -> List[str]:
     """The lines of the trace of a snapshot, as torch.cuda.memory._snapshot() returns it, or of its segments alone."""
+    try:
+        return _convert(snapshot)
+    except Damaged:
+        raise
+    except Exception as error:
+        # Plain data can be anything where a list or a dictionary belongs.
+        raise Damaged(f"the pickle is no memory snapshot: {error}") from error
+
+
+def _convert(snapshot: Any) -> List[str]:
     if isinstance(snapshot, list):
         snapshot = {"segments": snapshot}
     if not isinstance(snapshot, dict) or not isinstance(snapshot.get("segments"), list):
@@ -149,6 +162,8 @@ def load(file: BinaryIO) -> Any:
 
 
 def _open(name: str) -> BinaryIO:
+    if name == "-" and sys.stdin is None:
+        raise OSError("standard input is closed")
     file = io.BufferedReader(sys.stdin.buffer.raw if name == "-" else io.FileIO(name))  # type: ignore[attr-defined]
     if file.peek(2)[:2] == b"\x1f\x8b":
         return io.BufferedReader(gzip.GzipFile(fileobj=file))  # type: ignore[arg-type]
@@ -175,6 +190,8 @@ def main(arguments: Sequence[str]) -> int:
         if len(arguments) == 2:
             with open(arguments[1], "w", encoding="ascii") as out:
                 _write(lines, out)
+        elif sys.stdout is None:
+            raise OSError("standard output is closed")
         else:
             _write(lines, sys.stdout)
     except OSError as error:

@@ -72,6 +72,22 @@ class Convert(unittest.TestCase):
         self.refuses(pickle.dumps({"segments": [segment({"size": "x"})]}), "no size, or one that is no number")
         self.refuses(pickle.dumps({"segments": [], "device_traces": [[{"action": "alloc", "size": 5}]]}), "no addr")
 
+    def test_wrong_kinds(self):
+        for wrong in (
+                {"segments": [], "device_traces": 5}, {"segments": [], "device_traces": [5]},
+                {"segments": [segment(blocks=5)]}, {"segments": [segment(blocks=None)]},
+                [{"device": 0, "address": 1, "blocks": {1: 2}}], {"segments": [segment({"size": -(10 ** 5000)})]},
+                [5], [None], {"segments": [], "device_traces": {"a": 1}}):
+            with self.assertRaises(convert.Damaged):
+                convert.convert(wrong)
+
+    def test_numbers(self):
+        most = (1 << 64) - 1
+        self.assertIn(f"0 a {most:#x} 5 0", self.lines([], [entry("alloc", most, 5, 20)]))
+        for wrong in (entry("alloc", most + 1, 5, 20), entry("alloc", 1, most + 1, 20), entry("alloc", 1, 5, most + 1),
+                      entry("alloc", 1, 5, 20, most + 1), entry("free_requested", 10 ** 5000, 5, 20)):
+            self.refuses(pickle.dumps({"segments": [], "device_traces": [[wrong]]}), "of more than 64 bits")
+
     def test_runs_nothing(self):
         self.refuses(pickle.dumps(collections.Counter()), "a collections.Counter")
         self.refuses(pickle.dumps(os.getcwd), "a posix.getcwd")
@@ -104,6 +120,20 @@ class Program(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"No such file", done.stderr)
         self.assertEqual(self.run_it().returncode, 2)
+
+    def test_closed(self):
+        """Its standard descriptors may be closed, and standard output full."""
+        data = pickle.dumps({"segments": [], "device_traces": [[entry("alloc", 0x1000, 512, 100)]]})
+        for redirection, reason in (("<&-", b"standard input is closed"), (">&-", b"standard output is closed"),
+                                    (">/dev/full", b"No space left on device")):
+            done = subprocess.run(["sh", "-c", f'exec "$0" -m vpmm.convert - {redirection}', sys.executable], input=data,
+                                  capture_output=True, check=False)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(reason, done.stderr)
+            self.assertNotIn(b"Traceback", done.stderr)
+            self.assertEqual(done.stdout, b"")
+
+    def test_help(self):
         self.assertEqual(self.run_it("--help").returncode, 0)
 
 
