@@ -15,6 +15,9 @@
 
 #define VERSION_LINE "# vpmm-trace "
 
+/* No machine has so many; a reader may have a list for each device up to the last. */
+#define DEVICE_MOST 1023
+
 static const struct record_layout first_version[] = {
 	{ 'a', "ibs", NULL, "microseconds op id bytes stream" },
 	{ 'f', "ibs", NULL, "microseconds op id bytes stream" },
@@ -125,7 +128,7 @@ static int parse_field(const struct trace_place *p, const char *field, char lett
 	case 'n':
 		return parse_number(p, field, "group", UINT64_MAX, &record->other);
 	case 'd':
-		return parse_number(p, field, "device", UINT32_MAX, &record->other);
+		return parse_number(p, field, "device", DEVICE_MOST, &record->other);
 	default:
 		return field ? 0 : missing(p, "backend");
 	}

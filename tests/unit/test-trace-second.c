@@ -254,6 +254,8 @@ static const char *const second_damages[][2] = {
 	{ SECOND "1 f 1 0 tag=a\n", "3: \"tag=a\" after the last field (microseconds f id stream)" },
 	{ SECOND "1 a 1 8 0 tag=a\n2 s tag=a\n", "4: the tag \"a\" is pausable, and was not" },
 	{ SECOND "1 s tag=a\n2 a 1 8 0 tag=a\n", "4: the tag \"a\" is not pausable, and was" },
+	{ "# vpmm-trace 2\n0 p 1 cuda 1023 4096\n0 p 2 cuda 1024 4096\n",
+	  "3: the device is 1024, more than the 1023 there can be" },
 	{ SECOND "1 a 1 8 0 copied\n", "3: \"copied\" after the last field (microseconds a id bytes stream)" },
 	{ SECOND "1 a 1 8 0 moved=8\n", "3: \"moved=8\" after the last field (microseconds a id bytes stream)" },
 	{ SECOND "1 a 1 8 0\n2 f 1 0 moved=9\n", "4: moved 9 bytes of 8" },
