@@ -134,26 +134,31 @@ def text(name: str, value: Union[str, bytes, "os.PathLike[Any]"]) -> bytes:
     return found
 
 
+def _handle(value: Any) -> int:
+    """Of a number, or of a handle of cuda.bindings, which becomes one."""
+    return whole("stream", value if hasattr(value, "__index__") else int(value), SIZE_MAX)
+
+
 def stream_handle(stream: Any) -> int:
     """The address of a stream: of one of PyTorch, CuPy, Numba, cuda.core, or a number; None is the default stream."""
     if stream is None:
         return 0
     if hasattr(stream, "__index__"):
-        return whole("stream", stream, SIZE_MAX)
+        return _handle(stream)
     for name in ("cuda_stream", "ptr"):
         handle = getattr(stream, name, None)
         if isinstance(handle, int):
-            return handle
+            return _handle(handle)
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
-        return int((protocol() if callable(protocol) else protocol)[1])
+        return _handle((protocol() if callable(protocol) else protocol)[1])
     handle = getattr(stream, "handle", None)
     value = getattr(handle, "value", handle)
     if handle is not None and value is None:
         return 0
     # That of a Numba which has its streams from cuda.bindings.
     if value is not None and hasattr(value, "__int__"):
-        return whole("stream", int(value), SIZE_MAX)
+        return _handle(value)
     raise TypeError(f"{stream!r} is no stream: it has neither cuda_stream, nor ptr, nor __cuda_stream__, nor handle")
 
 

@@ -593,6 +593,23 @@ class Streams(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "is no stream"):
             _library.stream_handle("main")
 
+    def test_numbers(self):
+        class Protocol:
+            def __init__(self, handle):
+                self.handle = handle
+
+            def __cuda_stream__(self):
+                return (0, self.handle)
+
+        for kind in (lambda handle: handle, lambda handle: Stream(cuda_stream=handle), lambda handle: Stream(ptr=handle),
+                     Protocol, lambda handle: Stream(handle=handle)):
+            for handle in (-1, 1 << 64):
+                with self.assertRaisesRegex(ValueError, "^stream="):
+                    _library.stream_handle(kind(handle))
+            with self.assertRaisesRegex(TypeError, "^stream=True is not a whole number"):
+                _library.stream_handle(kind(True))
+            self.assertEqual(_library.stream_handle(kind((1 << 64) - 1)), (1 << 64) - 1)
+
 
 class Default(unittest.TestCase):
     def test_default(self):
