@@ -21,6 +21,8 @@ class Tag:
     """
 
     def __init__(self, name: str, pausable: bool, bits: int) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is no tag, and no name of one")
         if "\0" in name:
             raise ValueError(f"name={name!r} has a NUL")
         number = c_uint()

@@ -63,6 +63,10 @@ class TagsTest(unittest.TestCase):
         self.fails(errno.EINVAL, vpmm.tag, "")
         with self.assertRaises(ValueError):
             vpmm.tag("a\0b")
+        for call in vpmm.tag, pool.pause, pool.resume, pool.tag_stats:
+            for wrong in 5, b"limited", True:
+                with self.assertRaisesRegex(TypeError, f"^{wrong!r} is no tag, and no name of one"):
+                    call(wrong)
 
     def test_exhausted(self):
         # Nothing changes, and it works once there is room.
