@@ -153,9 +153,13 @@ def _device(device: Any) -> int:
     """The ordinal of a device as PyTorch's functions take it."""
     if device is None:
         return int(torch.cuda.current_device()) if torch.cuda.is_initialized() else 0
+    if isinstance(device, bool):
+        raise TypeError(f"device={device!r} is no CUDA device")
     if not isinstance(device, int):
-        index = torch.device(device).index
-        device = torch.cuda.current_device() if index is None else index
+        named = torch.device(device)
+        if named.type != "cuda":
+            raise ValueError(f"device={device!r} is no CUDA device")
+        device = torch.cuda.current_device() if named.index is None else named.index
     if not 0 <= device < _DEVICES:
         raise ValueError(f"there is no device {device}")
     return int(device)

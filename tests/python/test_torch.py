@@ -124,6 +124,14 @@ class TorchTest(unittest.TestCase):
         self.program("""
             raises("not enabled", vpmm.torch.stats)
             vpmm.torch.enable()
+            for call in vpmm.torch.stats, vpmm.torch.counts, vpmm.torch.trim, vpmm.torch.dump:
+                for kind, device in (ValueError, "cpu"), (ValueError, torch.device("cpu")), (TypeError, True):
+                    try:
+                        call(device)
+                    except kind as error:
+                        assert str(error).startswith(f"device={device!r} is no CUDA device"), error
+                    else:
+                        raise AssertionError(f"{call} takes {device!r}")
             assert vpmm.torch.stats().mapped == vpmm.torch.stats(1).mapped == 0
             a = Tensor(2 * MIB)
             assert vpmm.torch.stats().requested == vpmm.torch.stats("cuda:0").requested == 2 * MIB

@@ -18,6 +18,8 @@ class OutOfMemoryError(RuntimeError):
 
 class device:
     def __init__(self, name):
+        if isinstance(name, device):
+            name = f"{name.type}:{name.index}" if name.index is not None else name.type
         kind, _, index = str(name).partition(":")
         self.type, self.index = kind, int(index) if index else None
 
