@@ -551,6 +551,8 @@ def enable(library: Union[str, "os.PathLike[str]", None] = None,
     allocation is worth another try.
     """
     global _plugin
+    if on_pressure is not None and not callable(on_pressure):
+        raise TypeError(f"on_pressure={on_pressure!r} is not a function")
     path = None if library is None else os.fsdecode(text("library", library))
     with _lock:
         if _plugin is not None and path is not None and os.path.realpath(path) != os.path.realpath(_plugin.path):

@@ -406,6 +406,17 @@ class TorchTest(unittest.TestCase):
             assert not hasattr(torch._C, "_accelerator_resetPeakStats")
         """)
 
+    def test_no_function(self):
+        self.program("""
+            try:
+                vpmm.torch.enable(on_pressure=5)
+            except TypeError as error:
+                assert str(error) == "on_pressure=5 is not a function", error
+            else:
+                raise AssertionError("5 is a function")
+            assert not vpmm.torch.is_enabled()
+        """)
+
     def test_exhausted(self):
         # Without PyTorch nothing can be thrown, so a null address comes of it; the count and the question are the same.
         self.program("""
