@@ -136,18 +136,40 @@ int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *s
 	return api_each(pool, "vpmm_graph_retire", graph_retire_each, &it);
 }
 
-/* A trim under way. */
+/**
+ * struct trimming - a trim under way
+ * @keep: bytes that the pool and its arenas keep together
+ * @count: the caller wants to know @released
+ * @held: bytes that they hold, if there are arenas
+ * @released: bytes that they have given back
+ */
 struct trimming {
 	size_t keep;
 	bool count;
+	uint64_t held;
 	uint64_t released;
 };
 
-/* What one pool holds after it is not for the next to keep. */
+/* The mappings of a paused tag have no memory. */
+static uint64_t bytes_held(const struct core *core)
+{
+	return core->extents.hollow ? 0 : core_mapped(core);
+}
+
+static int add_held(struct vpmm_pool *pool, void *data)
+{
+	struct trimming *it = data;
+
+	it->held += bytes_held(&pool->core);
+	return 0;
+}
+
+/* What the others hold is not for this one to keep. */
 static int trim_each(struct vpmm_pool *pool, void *data)
 {
 	struct trimming *it = data;
-	uint64_t bytes = 0, before = pool->core.extents.given_back;
+	uint64_t bytes = 0, before = pool->core.extents.given_back, held = bytes_held(&pool->core);
+	uint64_t others = it->held - MIN(it->held, held), keep = it->keep - MIN(it->keep, others);
 	int err;
 
 	if (pool->core.resting)
@@ -155,14 +177,14 @@ static int trim_each(struct vpmm_pool *pool, void *data)
 	watch_collect(&pool->pending);
 	hold_poll_shareable(&pool->pending);
 	it->released += pool->core.extents.given_back - before;
-	err = trim_pool(&pool->core, it->keep, it->count ? &bytes : NULL);
+	err = trim_pool(&pool->core, keep, it->count ? &bytes : NULL);
 	/* Who keeps nothing is to be as small as can be, for a checkpoint perhaps. */
 	if (!err && !it->keep && pool->core.regions.keeps)
 		err = alias_trim(&pool->core);
 	if (!err && !pool->arena)
 		note(pool, NULL, .op = RECORD_TRIM, .bytes = it->keep);
 	it->released += bytes;
-	it->keep -= MIN(it->keep, core_mapped(&pool->core));
+	it->held -= MIN(it->held, held - bytes_held(&pool->core));
 	return err;
 }
 
@@ -190,7 +212,9 @@ int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released)
 	err = api_resolve_for(&pool, "vpmm_pool_trim");
 	if (err)
 		return err;
-	err = api_each(pool, "vpmm_pool_trim", trim_each, &it);
+	err = pool_tags(pool) ? api_each(pool, "vpmm_pool_trim", add_held, &it) : 0;
+	if (!err)
+		err = api_each(pool, "vpmm_pool_trim", trim_each, &it);
 	if (err)
 		return err;
 	it.released += pool_shared_trim(pool, !keep);

@@ -279,6 +279,48 @@ static void test_pool_limit(void)
 	fixture_close(&f);
 }
 
+/* What a trim is to keep it keeps of the pool and its tags together, allocated memory included, whoever has that. */
+static void test_trim(void)
+{
+	vpmm_tag tag = tag_get("pausable", VPMM_TAG_PAUSABLE);
+	void *ptrs[2], *live;
+	size_t released;
+	struct fixture f;
+
+	for (int i = 0; i < 2; i++) {
+		fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
+		fixture_uncache(&f);
+		/* The one has allocated memory, and the other free memory. */
+		live = tag_malloc(f.pool, i ? 0 : tag, 10 * PAGE, 1, f.streams[0]);
+		ptrs[0] = tag_malloc(f.pool, i ? tag : 0, 6 * PAGE, 1, f.streams[0]);
+		fixture_free(&f, ptrs[0], f.streams[0]);
+		assert_ok(vpmm_stream_retire(f.pool, f.streams[0]));
+		g_assert_cmpuint(fixture_stats(&f).mapped, ==, 16 * PAGE);
+		assert_ok(vpmm_pool_trim(f.pool, 16 * PAGE, &released));
+		g_assert_cmpuint(released, ==, 0);
+		assert_ok(vpmm_pool_trim(f.pool, 12 * PAGE, &released));
+		g_assert_cmpuint(released, ==, 4 * PAGE);
+		assert_ok(vpmm_pool_trim(f.pool, 10 * PAGE, &released));
+		g_assert_cmpuint(released, ==, 2 * PAGE);
+		g_assert_cmpuint(fixture_stats(&f).mapped, ==, 10 * PAGE);
+		fixture_free(&f, live, f.streams[0]);
+		fixture_close(&f);
+	}
+	/* A paused tag holds nothing. */
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
+	fixture_uncache(&f);
+	ptrs[0] = tag_malloc(f.pool, tag, 4 * PAGE, 1, f.streams[0]);
+	ptrs[1] = fixture_malloc(&f, 6, f.streams[0]);
+	fixture_free(&f, ptrs[1], f.streams[0]);
+	assert_ok(vpmm_stream_retire(f.pool, f.streams[0]));
+	assert_ok(vpmm_pause(f.pool, tag, 0));
+	assert_ok(vpmm_pool_trim(f.pool, 4 * PAGE, &released));
+	g_assert_cmpuint(released, ==, 2 * PAGE);
+	assert_ok(vpmm_resume(f.pool, tag, f.streams[0]));
+	fixture_free(&f, ptrs[0], f.streams[0]);
+	fixture_close(&f);
+}
+
 /* Calls on blocks and pools reach what a tag has. */
 static void test_calls(void)
 {
@@ -444,6 +486,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/tag/whole-resized", test_whole_resized);
 	g_test_add_func("/tag/whole-captured", test_whole_captured);
 	g_test_add_func("/tag/pool-limit", test_pool_limit);
+	g_test_add_func("/tag/trim", test_trim);
 	g_test_add_func("/tag/peak", test_peak);
 	g_test_add_func("/tag/calls", test_calls);
 	g_test_add_func("/tag/beside", test_beside);
