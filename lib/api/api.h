@@ -335,6 +335,17 @@ void api_dump_exhausted(struct vpmm_pool *pool, size_t size) G_GNUC_INTERNAL;
 bool api_ask_within_limit(struct vpmm_pool *pool, size_t size, uint64_t *until) G_GNUC_INTERNAL;
 
 /**
+ * api_ask_for_pages() - the same for pages of shared ranges, which other ranges give by themselves
+ * @pool: the pool, as above
+ * @size: bytes that the call is about
+ * @missing: bytes of them that there is no memory for
+ * @until: as above
+ *
+ * Return: as above.
+ */
+bool api_ask_for_pages(struct vpmm_pool *pool, size_t size, size_t missing, uint64_t *until) G_GNUC_INTERNAL;
+
+/**
  * api_tell_exhausted() - tell the program's callback that a request fails for want of memory
  * @pool: the pool
  * @size: bytes of the request

@@ -70,7 +70,8 @@ static bool arenas_give_kept(struct vpmm_pool *pool)
 	return given;
 }
 
-bool api_ask_for_memory(struct vpmm_pool *pool, size_t size, uint64_t *until)
+/* @ranges: shared ranges give, too. */
+static bool ask_all(struct vpmm_pool *pool, size_t size, bool ranges, uint64_t *until)
 {
 	const struct settings *settings = &pool->core.settings;
 	struct error_kept kept;
@@ -83,7 +84,7 @@ bool api_ask_for_memory(struct vpmm_pool *pool, size_t size, uint64_t *until)
 	if (api_budget_ask(pool, size, until))
 		return true;
 	pool = arena_root(pool);
-	if (pool_shared_give(pool, size))
+	if (ranges && pool_shared_give(pool, size))
 		return true;
 	if (!settings->pressure)
 		return false;
@@ -95,14 +96,30 @@ bool api_ask_for_memory(struct vpmm_pool *pool, size_t size, uint64_t *until)
 	return given;
 }
 
-bool api_ask_within_limit(struct vpmm_pool *pool, size_t size, uint64_t *until)
+bool api_ask_for_memory(struct vpmm_pool *pool, size_t size, uint64_t *until)
+{
+	return ask_all(pool, size, true, until);
+}
+
+static bool could_serve(struct vpmm_pool *pool, size_t size)
 {
 	bool could;
 
 	lock_acquire(&pool->core.lock);
 	could = size <= pool->core.settings.most;
 	lock_release(&pool->core.lock);
-	return could && api_ask_for_memory(pool, size, until);
+	return could;
+}
+
+bool api_ask_within_limit(struct vpmm_pool *pool, size_t size, uint64_t *until)
+{
+	return could_serve(pool, size) && api_ask_for_memory(pool, size, until);
+}
+
+/* Ranges would give the pages that the call has brought to the device. What others had to give they have given. */
+bool api_ask_for_pages(struct vpmm_pool *pool, size_t size, size_t missing, uint64_t *until)
+{
+	return could_serve(pool, size) && ask_all(pool, missing, false, until);
 }
 
 void api_tell_exhausted(struct vpmm_pool *pool, size_t size)

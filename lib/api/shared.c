@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The exported calls of vpmm-shared.h, and what other calls have to do with shared ranges. */
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 
 #include "api/api.h"
@@ -127,26 +128,41 @@ static int make_shared_range(struct shared *shared, size_t size, unsigned int fl
 	return err;
 }
 
-int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned int flags)
+/* @page: receives the bytes of a page, as there has to be one that reads as zero; untouched if the call cannot begin. */
+static int try_alloc(struct vpmm_pool **pool, size_t size, unsigned int flags, uint64_t *at, size_t *page)
 {
 	struct shared *shared;
 	struct held held;
-	uint64_t at;
+	int err;
+
+	held_begin(&held);
+	err = begin_shared(pool, &shared, "vpmm_shared_alloc");
+	if (!err) {
+		*page = range_choose_page(shared, size, flags & VPMM_SHARED_FINE);
+		err = make_shared_range(shared, size, flags, at);
+		api_budget_end_call(*pool);
+		leave_backend(*pool, shared);
+	}
+	held_end(&held);
+	return err ? error_add(err, "vpmm_shared_alloc") : 0;
+}
+
+int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned int flags)
+{
+	uint64_t at, until = 0;
+	size_t page = 0;
 	int err;
 
 	if (!addr || !size || flags & ~VPMM_SHARED_FINE)
 		return error_set(-EINVAL, "vpmm_shared_alloc: %s", !addr ? "addr is NULL" : !size ? "size is 0" :
 				 "flags has an unknown bit");
-	held_begin(&held);
-	err = begin_shared(&pool, &shared, "vpmm_shared_alloc");
+	do
+		err = try_alloc(&pool, size, flags, &at, &page);
+	while (err == -ENOMEM && page && api_ask_for_pages(pool, page, page, &until));
 	if (err)
-		error_add(err, "vpmm_shared_alloc");
-	else
-		err = end_at(pool, shared, "vpmm_shared_alloc", make_shared_range(shared, size, flags, &at));
-	held_end(&held);
-	if (!err)
-		*addr = (void *)(uintptr_t)at;
-	return err;
+		return page ? api_fail(pool, err) : err;
+	*addr = (void *)(uintptr_t)at;
+	return 0;
 }
 
 /*
@@ -213,15 +229,55 @@ int vpmm_migrate(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_loca
 	return err ? err : CALL_AT(pool, addr, "vpmm_migrate", migrate_pages(shared, &want));
 }
 
+/* @missing: receives the bytes of pages that there is no device memory for. @begun: whether the call could begin. */
+static int try_fault(struct vpmm_pool **pool, const struct migration *want, size_t *missing, bool *begun)
+{
+	struct error_kept kept;
+	struct shared *shared;
+	struct held held;
+	int err;
+
+	held_begin(&held);
+	err = begin_at(pool, &shared, (void *)(uintptr_t)want->addr);
+	*begun = !err;
+	if (!err) {
+		err = migrate_pages(shared, want);
+		error_keep(&kept);
+		*missing = err == -ENOMEM && want->to == VPMM_DEVICE ? migrate_missing(shared, want) : 0;
+		error_restore(&kept);
+		api_budget_end_call(*pool);
+		leave_backend(*pool, shared);
+	}
+	held_end(&held);
+	return err < 0 ? error_add(err, "vpmm_fault") : 0;
+}
+
+static int fault(struct vpmm_pool *pool, const struct migration *want)
+{
+	uint64_t until = 0;
+	size_t missing = 0;
+	bool begun;
+	int err;
+
+	do
+		err = try_fault(&pool, want, &missing, &begun);
+	while (err == -ENOMEM && begun && missing && api_ask_for_pages(pool, want->size, missing, &until));
+	return err && begun ? api_fail(pool, err) : err;
+}
+
 int vpmm_fault(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_location to, unsigned int flags)
 {
-	const struct migration want = { .addr = (uintptr_t)addr, .size = size, .to = to, .fill = true };
+	size_t moved = 0;
+	const struct migration want = { .addr = (uintptr_t)addr, .size = size, .to = to, .fill = true,
+					.moved = &moved };
 	int err;
 
 	err = check_location("vpmm_fault", to);
 	if (!err && flags)
 		err = error_set(-EINVAL, "vpmm_fault: flags has an unknown bit");
-	return err ? err : CALL_AT(pool, addr, "vpmm_fault", migrate_pages(shared, &want));
+	if (!err)
+		err = fault(pool, &want);
+	return err ? err : (int)MIN(moved, INT_MAX);
 }
 
 /* The caller's array may be in a shared range, so it is written with no lock held. */

@@ -207,7 +207,7 @@ static int move_batch(struct batch *batch, const struct migration *want, struct 
 	/* A duplicate that was counted on has gone meanwhile. */
 	if (!lack && lacking)
 		span->first = first;
-	else
+	else if (!want->fill)
 		*skipped += lacking;
 	if (batch->count) {
 		err = batch_move(batch);
@@ -283,6 +283,8 @@ static int move_pages(struct shared *shared, const struct migration *want)
 	shared_count(&span.range->holds, -1);
 	if (want->to == VPMM_DEVICE)
 		piece_trim_host(shared, shared->host_keep);
+	if (want->moved)
+		*want->moved += moved;
 	lock_acquire(&shared_lock);
 	shared->stats.skipped += skipped;
 	shared->stats.migrate_ns += clock_ns() - begun;
@@ -303,6 +305,21 @@ int migrate_pages(struct shared *shared, const struct migration *want)
 	rest.only_empty = true;
 	filled = move_pages(shared, &rest);
 	return filled < 0 ? filled : (int)MIN((size_t)moved + (size_t)filled, INT_MAX);
+}
+
+size_t migrate_missing(struct shared *shared, const struct migration *want)
+{
+	struct span span = { 0 };
+	size_t bytes = 0;
+	bool there;
+
+	lock_acquire(&shared_lock);
+	if (!find_span(shared, want->addr, want->size, &span)) {
+		for (; span.first < span.end; span.first++)
+			bytes += can_migrate(&span.range->pages[span.first], want, &there) ? span.range->page_size : 0;
+	}
+	lock_release(&shared_lock);
+	return bytes;
 }
 
 /* Whether the clock takes a page when it comes by for the @round-th time. */

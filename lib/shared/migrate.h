@@ -16,6 +16,7 @@
  * @only_empty: the others stay where they are
  * @ops: who takes part; NULL: nobody
  * @data: passed to @ops
+ * @moved: grows by how many have moved, also if there is an error; NULL: it need not be known
  */
 struct migration {
 	uint64_t addr;
@@ -27,6 +28,7 @@ struct migration {
 	bool only_empty;
 	const struct vpmm_migrate_ops *ops;
 	void *data;
+	size_t *moved;
 };
 
 /**
@@ -37,6 +39,15 @@ struct migration {
  * Return: how many have moved, -EINVAL if they are not in one range of the pool, or an error of the backend.
  */
 int migrate_pages(struct shared *shared, const struct migration *want);
+
+/**
+ * migrate_missing() - the bytes of the pages that have not got there yet
+ * @shared: of the pool
+ * @want: as for migrate_pages()
+ *
+ * Return: bytes; 0 also if the range is gone, with the error set.
+ */
+size_t migrate_missing(struct shared *shared, const struct migration *want);
 
 /**
  * migrate_evict() - have device pages go to the host, the coldest first

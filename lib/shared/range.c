@@ -43,7 +43,7 @@ static int need_stream(struct shared *shared)
 	return shared->stream ? 0 : be->ops->stream_create(be, &shared->stream);
 }
 
-static size_t choose_page(const struct shared *shared, size_t size, bool fine)
+size_t range_choose_page(const struct shared *shared, size_t size, bool fine)
 {
 	size_t page = shared->core->granularity;
 
@@ -183,7 +183,7 @@ static struct range *make_range(struct shared *shared, size_t size, bool fine)
 
 	range->shared = shared;
 	range->requested = size;
-	range->page_size = choose_page(shared, size, fine);
+	range->page_size = range_choose_page(shared, size, fine);
 	range->count = (size + range->page_size - 1) / range->page_size;
 	range->size = range->count * range->page_size;
 	range->pages = g_try_new0(struct page, range->count);

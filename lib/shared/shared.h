@@ -312,6 +312,16 @@ static inline uint64_t page_va(const struct range *range, size_t index)
 int shared_check(struct shared **at);
 
 /**
+ * range_choose_page() - the size of the pages that a range is going to have
+ * @shared: of the pool
+ * @size: bytes of the range
+ * @fine: with pages of the smallest size
+ *
+ * Return: bytes.
+ */
+size_t range_choose_page(const struct shared *shared, size_t size, bool fine);
+
+/**
  * range_new() - make a range
  * @shared: of the pool, its backend entered; no lock held
  * @size: bytes, not 0

@@ -89,6 +89,25 @@ static void test_tag(void)
 	close_both(&a, &b);
 }
 
+/* Others give for pages of shared ranges, too, and as much as is missing. */
+static void test_ranges(void)
+{
+	struct fixture a, b;
+	void *at;
+
+	if (!fixture_can_map_twice())
+		return;
+	fixture_open(&a, OPTS());
+	fixture_open(&b, OPTS(.budget_wait = 20000));
+	fixture_free(&a, fixture_malloc(&a, 40, a.streams[0]), a.streams[0]);
+	assert_ok(vpmm_stream_retire(a.pool, a.streams[0]));
+	assert_ok(vpmm_shared_alloc(b.pool, &at, 20 * PAGE, 0));
+	g_assert_cmpint(vpmm_fault(b.pool, at, 20 * PAGE, VPMM_DEVICE, 0), ==, 20);
+	assert_ok(vpmm_pool_check(b.pool));
+	assert_ok(vpmm_shared_free(b.pool, at, NULL));
+	close_both(&a, &b);
+}
+
 /* The idlest gives first, and no more than is missing. */
 static void test_idlest(void)
 {
@@ -674,6 +693,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/budget/sum", test_sum);
 	g_test_add_func("/budget/idle", test_idle);
 	g_test_add_func("/budget/tag", test_tag);
+	g_test_add_func("/budget/ranges", test_ranges);
 	g_test_add_func("/budget/idlest", test_idlest);
 	g_test_add_func("/budget/no-thread", test_no_thread);
 	g_test_add_func("/budget/no-thread-shared", test_no_thread_shared);

@@ -177,6 +177,75 @@ static void test_pool_gives(void)
 	ranges_close(&f, at);
 }
 
+/* Asks the pool for memory that the program can do without. */
+static struct fixture *asked_pool;
+static void *asked_block;
+static size_t asked_bytes;
+static unsigned int asked_times;
+
+static int give_block(void *data, struct vpmm_pool *pool, size_t size)
+{
+	(void)data;
+	g_assert_true(pool == asked_pool->pool);
+	asked_bytes = size;
+	asked_times++;
+	if (!asked_block)
+		return 0;
+	assert_ok(vpmm_free(pool, asked_block, NULL));
+	asked_block = NULL;
+	return 1;
+}
+
+/* Pages that there is no memory for get what the pool's tags have free, and then what the program can do without. */
+static void test_asks(void)
+{
+	struct fixture f;
+	void *block;
+	vpmm_tag tag;
+	char *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 12 * PAGE, .pressure = give_block });
+	asked_pool = &f;
+	assert_ok(vpmm_tag_open("asked", VPMM_TAG_PAUSABLE, &tag));
+	at = ranges_alloc(&f, 10 * PAGE);
+	memset(at, 1, 10 * PAGE);
+	vpmm_tag_set(tag);
+	block = fixture_malloc(&f, 7, f.streams[0]);
+	vpmm_tag_set(0);
+	asked_block = fixture_malloc(&f, 4, NULL);
+	fixture_free(&f, block, f.streams[0]);
+	assert_ok(vpmm_stream_retire(f.pool, f.streams[0]));
+	g_assert_cmpuint(asked_times, ==, 0);
+	g_assert_cmpint(vpmm_fault(f.pool, at, 10 * PAGE, VPMM_DEVICE, 0), ==, 10);
+	g_assert_cmpuint(asked_times, ==, 1);
+	/* One page of memory reads as zero, and seven others were left. */
+	g_assert_cmpuint(asked_bytes, ==, 3 * PAGE);
+	g_assert_cmpuint(ranges_stats(&f).skipped, ==, 0);
+	assert_ok(vpmm_pool_check(f.pool));
+	ranges_close(&f, at);
+}
+
+/* So does the page that reads as zero. What no memory could serve is not asked for. */
+static void test_asks_for_zero(void)
+{
+	struct fixture f;
+	char *at;
+
+	asked_times = 0;
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 4 * PAGE, .pressure = give_block });
+	asked_pool = &f;
+	asked_block = fixture_malloc(&f, 4, NULL);
+	at = ranges_alloc(&f, 5 * PAGE);
+	g_assert_cmpuint(asked_times, ==, 1);
+	g_assert_cmpuint(asked_bytes, ==, PAGE);
+	asked_block = fixture_malloc(&f, 1, NULL);
+	assert_error(vpmm_fault(f.pool, at, 5 * PAGE, VPMM_DEVICE, 0), ENOMEM, "vpmm_fault: ");
+	g_assert_cmpuint(asked_times, ==, 1);
+	assert_error(vpmm_fault(f.pool, at, 4 * PAGE, VPMM_DEVICE, 0), ENOMEM, "vpmm_fault: ");
+	g_assert_cmpuint(asked_times, ==, 3);
+	ranges_close(&f, at);
+}
+
 /* Pages for which there is no memory at all are counted as those are for which there is none left. */
 static void test_counts_skipped(void)
 {
@@ -582,6 +651,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-memory/zero-given-back", test_zero_given_back);
 	g_test_add_func("/shared-memory/pool-gives", test_pool_gives);
 	g_test_add_func("/shared-memory/pool-gives-mappings", test_pool_gives_mappings);
+	g_test_add_func("/shared-memory/asks", test_asks);
+	g_test_add_func("/shared-memory/asks-for-zero", test_asks_for_zero);
 	g_test_add_func("/shared-memory/counts-skipped", test_counts_skipped);
 	g_test_add_func("/shared-memory/other-sizes", test_other_sizes);
 	g_test_add_func("/shared-memory/trimmed", test_trimmed);
