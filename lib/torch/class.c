@@ -40,7 +40,7 @@ static void begin_use(int device_count, double fraction, const struct torch_hook
 	first_fraction = fraction;
 	if (!is_used)
 		pthread_atfork(NULL, NULL, enter_child);
-	pools_set_hooks(hooks);
+	pools_set_hooks(hooks, reserved_note);
 	device_set_count(device_count);
 	kept_begin();
 	is_used = true;

@@ -11,7 +11,6 @@
 #include "torch/kept.h"
 #include "torch/pool.h"
 #include "torch/pools.h"
-#include "torch/reserved.h"
 #include "util/captures.h"
 #include "vpmm.h"
 
@@ -28,10 +27,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct torch_pool *pools;
 static struct waiting *waiting;
 static struct torch_hooks hooks;
+static void (*note_reserved)(int device, uint64_t more);
 
-void pools_set_hooks(const struct torch_hooks *given)
+void pools_set_hooks(const struct torch_hooks *given, void (*note)(int device, uint64_t more))
 {
 	hooks = *given;
+	note_reserved = note;
 }
 
 static bool is_same(struct torch_id one, struct torch_id other)
@@ -326,7 +327,7 @@ static int pool_grow(struct torch_pool *pool, uint64_t size, struct CUstream_st 
 	pthread_mutex_unlock(&lock);
 	err = segment_create(pool, bytes, stream, &addr);
 	if (!err && pool->source.take)
-		reserved_note(pool->device, bytes);
+		note_reserved(pool->device, bytes);
 	pthread_mutex_lock(&lock);
 	pool->busy--;
 	if (err)
@@ -522,7 +523,7 @@ bool pools_trim(int device, struct torch_id id)
 		pool->busy++;
 		if (pool->source.give) {
 			pthread_mutex_unlock(&lock);
-			reserved_note(device, 0);
+			note_reserved(device, 0);
 			pthread_mutex_lock(&lock);
 		}
 		while ((addr = take_idle(pool))) {

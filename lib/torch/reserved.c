@@ -40,7 +40,7 @@ static int64_t raise_peak(int ordinal, int64_t bytes)
 	return bytes;
 }
 
-static int64_t bytes_held(const struct vpmm_stats *held)
+static int64_t library_bytes(const struct vpmm_stats *held)
 {
 	return (int64_t)(held->mapped + held->small_mapped + held->shareable + held->shared);
 }
@@ -48,7 +48,7 @@ static int64_t bytes_held(const struct vpmm_stats *held)
 /* The peak of the library's own memory is exact; the sum is, too, unless both change between two notes. */
 static int64_t peak_of(int ordinal, const struct vpmm_stats *held, uint64_t foreign)
 {
-	int64_t sum = bytes_held(held) + (int64_t)foreign, own = (int64_t)held->peak_taken;
+	int64_t sum = library_bytes(held) + (int64_t)foreign, own = (int64_t)held->peak_taken;
 
 	return raise_peak(ordinal, sum > own ? sum : own);
 }
@@ -64,7 +64,7 @@ static void stats_add_library(int ordinal, const struct vpmm_stats *held, const 
 			      struct torch_stats *stats)
 {
 	const struct since begin = since_reset(ordinal);
-	int64_t taken = bytes_held(held) - (int64_t)pools->own;
+	int64_t taken = library_bytes(held) - (int64_t)pools->own;
 	int64_t small = ordinary_small(ordinal, taken);
 	struct torch_stat *all = &stats->reserved_bytes[TORCH_ALL];
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Actions on blocks that other processes can map. The pool is at both ends of the socket. */
+#include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -157,7 +158,7 @@ const struct sweep_scene sweep_export_scenes[] = {
 	{ "send", ALL, OP(export), stage_shareable, act_send, EXPORT },
 	{ "receive", ALL, OP(import), stage_sent, act_receive, EXPORT },
 	{ "receive-free", ALL, OP(event_record), stage_received, act_free, EXPORT },
-	{ "lend", ALL, OP(export), stage_to_lend, act_lend, EXPORT },
+	{ "lend", ALL, OP(export), stage_to_lend, act_lend, EXPORT, .instead = -ETIMEDOUT },
 	{ "lend-receive", ALL, OP(import), stage_lent, act_receive, EXPORT },
 	{ "lend-free", ALL, OP(event_record), stage_lent_received, act_free, EXPORT },
 };

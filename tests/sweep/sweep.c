@@ -323,6 +323,8 @@ static bool may_return(const struct trial *t, int err)
 {
 	if (t->scene->lacks && err == -ENOMEM && t->err)
 		return true;
+	if (t->scene->instead && err == t->scene->instead && t->failed)
+		return true;
 	return t->failed && (err == t->err || (t->failed > 1 && t->more && err == -EIO));
 }
 

@@ -149,6 +149,7 @@ struct sweep {
  * @keeps: the pool may keep what the action has created, and nobody has it, when it fails after that
  * @grows: a block may keep what it has gained when more than one call fails
  * @lacks: it is out of memory where others fail to give back what they have free
+ * @instead: an error that it returns instead of the one that was made, once something cannot be undone; 0: none
  * @undoes: it undoes parts that were done as a whole, which cannot be where more than one call fails
  * @capacity: of the device; NULL: as usual
  * @devices: it needs so many; 0: one
@@ -170,6 +171,7 @@ struct sweep_scene {
 	bool keeps;
 	bool grows;
 	bool lacks;
+	int instead;
 	bool undoes;
 	const char *capacity;
 	unsigned int devices;
