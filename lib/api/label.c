@@ -25,7 +25,7 @@ static size_t round_for(const struct vpmm_pool *pool, size_t size, enum tagged_k
 	return bytes ? bytes : size;
 }
 
-/* Counts a block as the pool does: in a capture it may be larger than it was taken to be, and so may one that shrank. */
+/* Counts a block as the pool does: one in a capture, or one that shrank, may be larger than it was taken to be. */
 static void correct_size(struct tags *tags, struct tagged *block)
 {
 	size_t bytes = lookup_bytes(block->pool, block->addr);

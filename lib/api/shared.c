@@ -128,7 +128,7 @@ static int make_shared_range(struct shared *shared, size_t size, unsigned int fl
 	return err;
 }
 
-/* @page: receives the bytes of a page, as there has to be one that reads as zero; untouched if the call cannot begin. */
+/* @page: receives the bytes of a page, since one has to read as zero; untouched if the call cannot begin. */
 static int try_alloc(struct vpmm_pool **pool, size_t size, unsigned int flags, uint64_t *at, size_t *page)
 {
 	struct shared *shared;

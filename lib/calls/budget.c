@@ -114,8 +114,8 @@ static uint64_t beyond(const struct extent_map *map)
 }
 
 /*
- * Shareable blocks that are free go first, as they can serve nothing else. A trim leaves what it is to keep, and perhaps
- * a part of an extent more; so the last extent goes after it.
+ * Shareable blocks that are free go first, as they can serve nothing else. A trim leaves what it is to keep, and
+ * perhaps a part of an extent more; so the last extent goes after it.
  */
 static int trim_to_limit(struct vpmm_pool *pool)
 {
