@@ -278,7 +278,7 @@ bool api_budget_ask(struct vpmm_pool *pool, size_t size, uint64_t *until) G_GNUC
 void api_budget_give(struct vpmm_pool *pool, uint64_t bytes) G_GNUC_INTERNAL;
 
 /**
- * api_budget_end_call() - as pool_budget_end_call() and api_budget_give(), for a call that does not hold the pool's lock
+ * api_budget_end_call() - pool_budget_end_call() and api_budget_give(), for a call that does not hold the pool's lock
  * @pool: the pool, its backend entered
  *
  * Context: no core.lock held. The error's text stays.
@@ -292,17 +292,7 @@ void api_budget_end_call(struct vpmm_pool *pool) G_GNUC_INTERNAL;
 void api_budget_begin(struct vpmm_pool *pool) G_GNUC_INTERNAL;
 
 /**
- * api_arena_make() - arena_make(), and start that thread for the arena
- * @tags: as there
- * @tag: as there
- * @arena: as there
- *
- * Return: as arena_make().
- */
-int api_arena_make(struct tags *tags, vpmm_tag tag, struct vpmm_pool **arena) G_GNUC_INTERNAL;
-
-/**
- * api_budget_end() - end that thread, and those of arenas
+ * api_budget_end() - end that thread
  * @pool: the pool, which is about to be destroyed
  */
 void api_budget_end(struct vpmm_pool *pool) G_GNUC_INTERNAL;

@@ -35,10 +35,31 @@ struct listener {
 	_Atomic bool ending;
 };
 
-/*
- * Returns the bytes given back; -1: the pool cannot be entered. Messages are delivered with those of the next call, as
- * callbacks are for threads of the program.
- */
+/* Messages are delivered with those of the next call, as callbacks are for threads of the program. */
+static uint64_t give_of(struct vpmm_pool *pool, uint64_t bytes)
+{
+	uint64_t given;
+
+	lock_acquire(&pool->core.lock);
+	given = pool_budget_give(pool, bytes);
+	account_tell(&pool->core);
+	lock_release(&pool->core.lock);
+	return given;
+}
+
+/* Of a pool and its arenas, with one lock at a time; @but has given already. */
+static uint64_t give_of_all(struct vpmm_pool *root, const struct vpmm_pool *but, uint64_t bytes)
+{
+	uint64_t given = root == but ? 0 : give_of(root, bytes);
+
+	for_each_arena(arena, pool_tags(root)) {
+		if (arena != but && given < bytes)
+			given += give_of(arena, bytes - given);
+	}
+	return given;
+}
+
+/* Returns the bytes given back; -1: the pool cannot be entered. */
 static int64_t give_to_others(struct vpmm_pool *pool, uint64_t bytes)
 {
 	struct backend *be = pool->core.backend;
@@ -46,10 +67,7 @@ static int64_t give_to_others(struct vpmm_pool *pool, uint64_t bytes)
 
 	if (be->ops->enter(be))
 		return -1;
-	lock_acquire(&pool->core.lock);
-	given = pool_budget_give(pool, bytes);
-	account_tell(&pool->core);
-	lock_release(&pool->core.lock);
+	given = give_of_all(pool, NULL, bytes);
 	be->ops->leave(be);
 	return (int64_t)given;
 }
@@ -65,7 +83,7 @@ static void answer_others(struct listener *listener, uint64_t bytes)
 		if (given < 0 || (uint64_t)given >= bytes)
 			break;
 		bytes -= (uint64_t)given;
-		if (!tries && !pool->arena)
+		if (!tries)
 			pool_shared_trim(pool, false);
 		g_usleep(PENDING_STEP_US);
 	}
@@ -79,8 +97,8 @@ void api_budget_give(struct vpmm_pool *pool, uint64_t bytes)
 	if (G_LIKELY(!bytes))
 		return;
 	error_keep(&kept);
-	if (!pool->arena)
-		pool_shared_trim(pool, false);
+	if (give_of_all(arena_root(pool), pool, bytes) < bytes)
+		pool_shared_trim(arena_root(pool), false);
 	budget_answer(pool->core.extents.budget);
 	error_restore(&kept);
 }
@@ -136,20 +154,7 @@ void api_budget_begin(struct vpmm_pool *pool)
 	lock_release(&pool->core.lock);
 }
 
-int api_arena_make(struct tags *tags, vpmm_tag tag, struct vpmm_pool **arena)
-{
-	int err = arena_make(tags, tag, arena);
-
-	if (err || !(*arena)->core.extents.budget)
-		return err;
-	lock_acquire(&tags->pool->making);
-	if (!(*arena)->listener)
-		api_budget_begin(*arena);
-	lock_release(&tags->pool->making);
-	return 0;
-}
-
-static void end_listener(struct vpmm_pool *pool)
+void api_budget_end(struct vpmm_pool *pool)
 {
 	struct listener *listener = pool->listener;
 
@@ -162,23 +167,15 @@ static void end_listener(struct vpmm_pool *pool)
 	g_free(listener);
 }
 
-void api_budget_end(struct vpmm_pool *pool)
-{
-	for_each_arena(arena, pool_tags(pool))
-		end_listener(arena);
-	end_listener(pool);
-}
-
 /* The bytes that are missing; 0: others could give nothing. */
 static uint64_t bytes_missing(struct vpmm_pool *pool, size_t size, bool *device)
 {
-	const struct budget *budget = pool->core.extents.budget;
-	uint64_t room, taken;
+	const struct extent_map *extents = &pool->core.extents;
+	uint64_t room;
 
 	lock_acquire(&pool->core.lock);
-	taken = extent_taken(&pool->core.extents);
+	room = budget_room(extents->budget, &extents->part, extent_taken(extents));
 	lock_release(&pool->core.lock);
-	room = budget_room(budget, taken);
 	*device = room >= size;
 	/* Of the device others have to give all of it, as who has what is free there is not known. */
 	return *device ? size : size - room;

@@ -45,7 +45,7 @@ static int enter_and_make(struct tags *tags, vpmm_tag tag, struct vpmm_pool **ar
 	cancel = cancel_hold();
 	err = be->ops->enter(be);
 	if (!err) {
-		err = api_arena_make(tags, tag, arena);
+		err = arena_make(tags, tag, arena);
 		be->ops->leave(be);
 	}
 	cancel_release(cancel);

@@ -143,7 +143,7 @@ static int do_each(struct order *order, order_fn fn, order_fn undo)
 		struct vpmm_pool *arena = NULL;
 
 		if (tag_pausable(tag))
-			err = api_arena_make(order->tags, tag, &arena);
+			err = arena_make(order->tags, tag, &arena);
 		if (!err && arena)
 			err = fn(order, arena);
 		if (err)
@@ -167,7 +167,7 @@ static int do_tag(struct order *order, vpmm_tag tag, order_fn fn, order_fn undo)
 
 	if (tag == VPMM_TAG_ALL)
 		return do_each(order, fn, undo);
-	err = api_arena_make(order->tags, tag, &arena);
+	err = arena_make(order->tags, tag, &arena);
 	if (!err)
 		err = fn(order, arena);
 	return err ? error_add(err, "tag \"%s\"", tag_name(tag)) : 0;

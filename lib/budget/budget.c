@@ -84,14 +84,25 @@ uint64_t budget_size(const struct budget *budget)
 	return MIN(atomic_load_explicit(&budget->file->size, memory_order_relaxed), UINT64_MAX / 4 / BUDGET_SLOTS);
 }
 
-uint64_t budget_taken(const struct budget *budget)
+/* What the other parts of the slot have. */
+static uint64_t beside(const struct budget *budget, const struct budget_part *part)
 {
-	return atomic_load(&budget->slot->taken);
+	return atomic_load(&budget->taken) - part->taken;
 }
 
-uint64_t budget_room(const struct budget *budget, uint64_t total)
+uint64_t budget_taken(struct budget *budget, const struct budget_part *part)
 {
-	uint64_t size = budget_size(budget), taken = budget_others(budget, true) + total;
+	uint64_t taken;
+
+	lock_acquire(&budget->lock);
+	taken = atomic_load(&budget->slot->taken) - beside(budget, part);
+	lock_release(&budget->lock);
+	return taken;
+}
+
+uint64_t budget_room(const struct budget *budget, const struct budget_part *part, uint64_t total)
+{
+	uint64_t size = budget_size(budget), taken = budget_others(budget, true) + beside(budget, part) + total;
 
 	return size > taken ? size - taken : 0;
 }
@@ -115,12 +126,12 @@ uint64_t budget_idle(const struct budget *budget)
 static bool try_to_take(struct budget *budget, uint64_t total, bool *contended)
 {
 	struct budget_slot *slot = budget->slot;
-	uint64_t taken = atomic_load(&slot->taken), size = budget_size(budget);
+	uint64_t size = budget_size(budget);
 	bool fits;
 
 	if (total > size)
 		return *contended = false;
-	atomic_store(&slot->want, total - taken);
+	atomic_store(&slot->want, total - atomic_load(&budget->taken));
 	fits = budget_others(budget, true) <= size - total;
 	if (fits)
 		atomic_store(&slot->taken, total);
@@ -132,12 +143,10 @@ static bool try_to_take(struct budget *budget, uint64_t total, bool *contended)
 /* Tries while others are about to take, which lasts nanoseconds. */
 #define TRIES 100
 
-bool budget_take(struct budget *budget, uint64_t total)
+static bool take_for_all(struct budget *budget, uint64_t total)
 {
 	bool contended;
 
-	if (total <= atomic_load(&budget->slot->taken) || budget->fd < 0)
-		return true;
 	for (int tries = 0; tries < TRIES; tries++) {
 		if (try_to_take(budget, total, &contended))
 			return true;
@@ -151,18 +160,38 @@ bool budget_take(struct budget *budget, uint64_t total)
 	return false;
 }
 
-void budget_tell(struct budget *budget, uint64_t total, uint64_t idle)
+bool budget_take(struct budget *budget, struct budget_part *part, uint64_t total)
+{
+	bool taken;
+
+	if (total <= part->taken || budget->fd < 0)
+		return true;
+	lock_acquire(&budget->lock);
+	taken = take_for_all(budget, beside(budget, part) + total);
+	if (taken) {
+		atomic_fetch_add(&budget->taken, total - part->taken);
+		part->taken = total;
+	}
+	lock_release(&budget->lock);
+	return taken;
+}
+
+void budget_tell(struct budget *budget, struct budget_part *part, uint64_t total, uint64_t idle)
 {
 	struct budget_slot *slot = budget->slot;
-	uint64_t taken = atomic_load_explicit(&slot->taken, memory_order_relaxed);
+	uint64_t before = part->taken;
 
 	if (budget->fd < 0)
 		return;
-	if (taken != total)
-		atomic_store(&slot->taken, total);
-	atomic_store_explicit(&slot->idle, idle, memory_order_relaxed);
+	lock_acquire(&budget->lock);
+	budget->idle += idle - part->idle;
+	if (before != total)
+		atomic_store(&slot->taken, atomic_fetch_add(&budget->taken, total - before) + total - before);
+	*part = (struct budget_part){ .taken = total, .idle = idle };
+	atomic_store_explicit(&slot->idle, budget->idle, memory_order_relaxed);
 	atomic_store_explicit(&slot->last, clock_ns(), memory_order_relaxed);
-	if (taken > total)
+	lock_release(&budget->lock);
+	if (before > total)
 		futex_bump(&budget->file->released);
 }
 
@@ -395,6 +424,7 @@ int budget_join(const struct budget_terms *terms, struct budget **budget)
 	if (why)
 		return error_set(-EINVAL, "VPMM_BUDGET=%.200s: %s", terms->name, why);
 	made = g_new0(struct budget, 1);
+	lock_init(&made->lock, LOCK_BUDGET);
 	made->name = g_strndup(terms->name, length);
 	path = budget_path(made->name, terms->uuid);
 	err = budget_open(path, &made->fd, &made->file);
@@ -413,6 +443,7 @@ int budget_join(const struct budget_terms *terms, struct budget **budget)
 err_close:
 	budget_close(made->fd, made->file);
 err_free:
+	lock_destroy(&made->lock);
 	g_free(made->name);
 	g_free(made);
 	return error_add(err, "VPMM_BUDGET");
@@ -433,6 +464,7 @@ void budget_free(struct budget *budget)
 	if (!budget)
 		return;
 	budget_close(-1, budget->file);
+	lock_destroy(&budget->lock);
 	g_free(budget->name);
 	g_free(budget);
 }

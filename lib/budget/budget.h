@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Device memory that the pools of several processes share: a pool takes bytes before it creates memory, and no sum of
- * what all have taken is above the size. Nothing here knows a pool, or waits for a lock.
+ * what all have taken is above the size. Nothing here knows a pool.
  *
- * A pool has a slot in a file that the processes of a user map. Each slot has one writer, and counts while its process
- * holds the lock of the slot's byte, which the kernel releases at any death: no sum is kept that a death could leave
- * wrong, and nobody repairs what another has written. The pool writes what it wants, then reads what the others have and
+ * A pool has a slot in a file that the processes of a user map, together with its arenas: each of those has a part of
+ * what the slot says, so that the floor and the weight are of all of them. Each slot has one process that writes it, and
+ * counts while that holds the lock of the slot's byte, which the kernel releases at any death: no sum is kept that a
+ * death could leave wrong, and nobody repairs what another has written. The pool writes what it wants, then reads what the others have and
  * want. Of two that do so at once, one at least sees both, so that no lock is needed.
  *
  * extent_judge_limit() takes bytes before they are created. Every call on the slow path ends with
@@ -37,6 +38,16 @@ struct budget_terms {
 	unsigned int weight;
 	unsigned char uuid[BUDGET_UUID];
 	uint64_t memory;
+};
+
+/**
+ * struct budget_part - what a pool or an arena has of what both have together
+ * @taken: bytes that it has, or is about to create
+ * @idle: bytes of those that it could give back when it last told
+ */
+struct budget_part {
+	uint64_t taken;
+	uint64_t idle;
 };
 
 /**
@@ -73,7 +84,7 @@ int budget_join(const struct budget_terms *terms, struct budget **budget);
 
 /**
  * budget_leave() - give back all that was taken
- * @budget: the budget; only budget_free() may be called then
+ * @budget: the budget, of which no part has anything any more; only budget_free() may be called then
  */
 void budget_leave(struct budget *budget);
 
@@ -93,39 +104,42 @@ const char *budget_name(const struct budget *budget);
 const char *budget_text(const struct budget *budget);
 uint64_t budget_size(const struct budget *budget);
 
-/* Bytes that the pool has taken. */
-uint64_t budget_taken(const struct budget *budget);
+/* Bytes that the slot says a part has, which does not change meanwhile. */
+uint64_t budget_taken(struct budget *budget, const struct budget_part *part);
 
 /**
  * budget_room() - how much more may be taken
  * @budget: the budget
- * @total: bytes that the pool has
+ * @part: the part of it, which does not change meanwhile
+ * @total: bytes that the part has
  *
  * What the others are sure of is theirs. Processes that have ended unseen count still, see budget_bury().
  *
  * Return: bytes.
  */
-uint64_t budget_room(const struct budget *budget, uint64_t total);
+uint64_t budget_room(const struct budget *budget, const struct budget_part *part, uint64_t total);
 
 /* What others hold that they could give back, as of when each told. */
 uint64_t budget_idle(const struct budget *budget);
 
 /**
  * budget_take() - take bytes before memory is created
- * @budget: the budget; its pool's calls to this and budget_tell() exclude one another
- * @total: bytes that the pool is to have, those that it has included
+ * @budget: the budget
+ * @part: the part of it; calls to this and budget_tell() for the same part exclude one another
+ * @total: bytes that the part is to have, those that it has included
  *
  * Return: whether the budget allows them. What was taken stays as it is if not.
  */
-bool budget_take(struct budget *budget, uint64_t total);
+bool budget_take(struct budget *budget, struct budget_part *part, uint64_t total);
 
 /**
- * budget_tell() - tell what the pool has, after a change
+ * budget_tell() - tell what a part has, after a change
  * @budget: the budget
+ * @part: the part of it
  * @total: bytes
  * @idle: bytes of those that could be given back
  */
-void budget_tell(struct budget *budget, uint64_t total, uint64_t idle);
+void budget_tell(struct budget *budget, struct budget_part *part, uint64_t total, uint64_t idle);
 
 /**
  * budget_bury() - find slots of processes that have ended, and give back what they had

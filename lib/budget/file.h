@@ -23,7 +23,7 @@
 #define BUDGET_BYTE_SLOT 1
 
 /**
- * struct budget_slot - one pool
+ * struct budget_slot - one pool, with its arenas
  * @taken: bytes of device memory that it has, or is about to create
  * @want: bytes that it is about to take, if the sum allows that
  * @floor: bytes that it is sure of

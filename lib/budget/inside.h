@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "budget/budget.h"
+#include "util/lock.h"
 
 /* Changes the word, and wakes all who wait for that. */
 static inline void futex_bump(_Atomic uint32_t *word)
@@ -29,7 +30,8 @@ static inline void futex_wait(const _Atomic uint32_t *word, uint32_t value, uint
 }
 
 /**
- * struct budget - a pool's part of a budget
+ * struct budget - what a pool and its arenas have of a budget
+ * @lock: held while @taken and @idle change, so that the slot says the same
  * @name: without the size
  * @text: with it
  * @fd: has the lock of the slot; -1: it was left
@@ -37,8 +39,11 @@ static inline void futex_wait(const _Atomic uint32_t *word, uint32_t value, uint
  * @slot: the pool's
  * @own: its number
  * @kept: where @fd is noted, for a forked child
+ * @taken: bytes of all parts; read without @lock, too
+ * @idle: what of those could be given back
  */
 struct budget {
+	struct lock lock;
 	char *name;
 	const char *text;
 	int fd;
@@ -46,6 +51,8 @@ struct budget {
 	struct budget_slot *slot;
 	unsigned int own;
 	_Atomic int *kept;
+	_Atomic uint64_t taken;
+	uint64_t idle;
 };
 
 /* Slots that were ever used; another process may have written anything. */

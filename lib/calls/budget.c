@@ -81,28 +81,37 @@ uint64_t pool_budget_end_call(struct vpmm_pool *pool)
 
 int pool_budget_check(const struct core *core)
 {
-	const struct budget *budget = core->extents.budget;
+	const struct extent_map *extents = &core->extents;
+	uint64_t taken;
 
-	if (!budget || budget_taken(budget) == extent_taken(&core->extents))
+	if (!extents->budget)
+		return 0;
+	taken = budget_taken(extents->budget, &extents->part);
+	if (taken == extent_taken(extents))
 		return 0;
 	return error_set(-EUCLEAN, "the pool has %" PRIu64 " bytes, but %" PRIu64 " of the budget",
-			 extent_taken(&core->extents), budget_taken(budget));
+			 extent_taken(extents), taken);
 }
 
-void pool_budget_leave(struct core *core)
+void pool_budget_leave(struct vpmm_pool *pool)
 {
-	if (core->extents.budget)
-		budget_leave(core->extents.budget);
+	struct extent_map *extents = &pool->core.extents;
+
+	if (!extents->budget)
+		return;
+	budget_tell(extents->budget, &extents->part, 0, 0);
+	if (!pool->arena)
+		budget_leave(extents->budget);
 }
 
 void pool_budget_count(const struct core *core, struct vpmm_stats *stats)
 {
-	const struct budget *budget = core->extents.budget;
+	struct budget *budget = core->extents.budget;
 
 	if (!budget)
 		return;
 	stats->budget_size = budget_size(budget);
-	stats->budget_left = budget_room(budget, extent_taken(&core->extents));
+	stats->budget_left = budget_room(budget, &core->extents.part, extent_taken(&core->extents));
 	stats->budget_idle = budget_idle(budget);
 }
 

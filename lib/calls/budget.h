@@ -52,9 +52,9 @@ int pool_budget_check(const struct core *core);
 
 /**
  * pool_budget_leave() - leave the budget; all memory was given back
- * @core: the pool's core
+ * @pool: the pool, or an arena, which leaves the budget to its pool
  */
-void pool_budget_leave(struct core *core);
+void pool_budget_leave(struct vpmm_pool *pool);
 
 /**
  * pool_budget_count() - fill in the statistics

@@ -31,7 +31,7 @@ static void pool_give_back(struct vpmm_pool *pool)
 	lock_release(&pool->core.lock);
 	core_clear(&pool->core);
 	policy_clear(&pool->packed);
-	pool_budget_leave(&pool->core);
+	pool_budget_leave(pool);
 }
 
 static const enum backend_handles handles[] = {
@@ -158,7 +158,6 @@ err_release:
 int pool_new_behind(struct vpmm_pool **pool, struct vpmm_pool *parent)
 {
 	struct backend *backend = parent->core.backend;
-	struct budget *budget = NULL;
 	struct settings settings;
 	struct backend_info info;
 	struct vpmm_pool *made;
@@ -170,13 +169,8 @@ int pool_new_behind(struct vpmm_pool **pool, struct vpmm_pool *parent)
 	lock_acquire(&parent->core.lock);
 	settings = parent->core.settings;
 	lock_release(&parent->core.lock);
-	/* Of a budget it has a part of its own, and the floor is the other's. */
-	settings.budget_floor = 0;
-	err = pool_budget_join(&settings, &info, &budget);
-	if (err)
-		return err;
 	made = prepare(backend, &info, &settings);
-	made->core.extents.budget = budget;
+	made->core.extents.budget = parent->core.extents.budget;
 	made->core.extents.taken = parent->core.extents.taken;
 	made->core.extents.most = parent->core.extents.most;
 	lock_acquire(&parent->core.lock);
@@ -268,7 +262,8 @@ static void pool_finish(struct vpmm_pool *pool, enum pool_end end, bool keep)
 void pool_delete(struct vpmm_pool *pool, enum pool_end end)
 {
 	pool_finish(pool, end, false);
-	budget_free(pool->core.extents.budget);
+	if (!pool->arena)
+		budget_free(pool->core.extents.budget);
 	log_finish(&pool->core.log);
 	if (pool->arena)
 		arena_clear(pool->arena);

@@ -309,9 +309,9 @@ static uint64_t bytes_idle(const struct core *core)
 
 void account_tell(struct core *core)
 {
-	const struct extent_map *extents = &core->extents;
+	struct extent_map *extents = &core->extents;
 
 	lock_assert_held(&core->lock);
 	if (extents->budget)
-		budget_tell(extents->budget, extent_taken(extents), bytes_idle(core));
+		budget_tell(extents->budget, &extents->part, extent_taken(extents), bytes_idle(core));
 }

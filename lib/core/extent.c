@@ -291,19 +291,19 @@ uint64_t extent_room(const struct extent_map *map)
 {
 	uint64_t room = room_of_limit(map);
 
-	return map->budget ? MIN(room, budget_room(map->budget, extent_taken(map))) : room;
+	return map->budget ? MIN(room, budget_room(map->budget, &map->part, extent_taken(map))) : room;
 }
 
-static int judge_budget(const struct extent_map *map, size_t size)
+static int judge_budget(struct extent_map *map, size_t size)
 {
-	const struct budget *budget = map->budget;
+	struct budget *budget = map->budget;
 	uint64_t taken = extent_taken(map);
 
-	if (!budget || budget_take(map->budget, taken + size))
+	if (!budget || budget_take(budget, &map->part, taken + size))
 		return 0;
 	return error_set(-ENOMEM, "budget: %s needed, but of the %s of %s the pool holds %s and %s are left",
 			 amount(size).text, amount(budget_size(budget)).text, budget_name(budget), amount(taken).text,
-			 amount(budget_room(budget, taken)).text);
+			 amount(budget_room(budget, &map->part, taken)).text);
 }
 
 static int refuse_limit(const struct extent_map *map, size_t size, uint64_t taken)

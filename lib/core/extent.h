@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "backend/backend.h"
+#include "budget/budget.h"
 #include "core/ready.h"
 #include "util/assume.h"
 #include "util/clock.h"
@@ -20,7 +21,6 @@
 
 struct backend;
 struct backend_event;
-struct budget;
 struct extent;
 
 /**
@@ -135,7 +135,8 @@ struct extent_calls {
  * @held: bytes of all handles, unmapped and stray ones included
  * @limit: bytes that *@taken may reach; UINT64_MAX: no limit
  * @apart: bytes outside of the map that count towards the limit
- * @budget: what other processes' pools share with this one; NULL: nothing
+ * @budget: what other processes' pools share with this one and its arenas; NULL: nothing
+ * @part: what this map has of that
  * @own_taken: @held and @apart, of this map and of those whose @taken points here
  * @taken: what the limit bounds: @own_taken, or that of another map with which this one shares the limit. Atomic, as
  *	each is under the lock of its own pool
@@ -174,6 +175,7 @@ struct extent_map {
 	uint64_t limit;
 	uint64_t apart;
 	struct budget *budget;
+	struct budget_part part;
 	_Atomic uint64_t own_taken;
 	_Atomic uint64_t *taken;
 	_Atomic uint64_t own_most;

@@ -67,6 +67,7 @@
 	X(LOCK_SAMPLES, "samples_lock") /* trace/sampler.c: the stacks of all pools, and what they hold */ \
 	X(LOCK_FRAMES, "frames_lock") /* trace/frames-table.c, frames-native.c: the calls and steps of all stacks */ \
 	X(LOCK_RECORDER, "recorder.lock") /* trace/recorder.c: what the writer of a trace is asked for */ \
+	X(LOCK_BUDGET, "budget.lock") /* budget/: what a pool and its arenas have taken of a budget together */ \
 	X(LOCK_ADDRESSES, "addresses.lock") /* util/address-index.c: which pool has which addresses */
 
 enum lock_rank {
