@@ -129,6 +129,15 @@ static int prepare_one(struct order *order, struct vpmm_pool *arena)
 	return arena_judge(arena) ? 0 : store_prepare(&order->tags->store, pause_measure(order->tags, arena));
 }
 
+/* What has no arena has nothing to resume or to prepare; a pause keeps the tag from having memory. */
+static int find_or_make(const struct order *order, vpmm_tag tag, struct vpmm_pool **arena)
+{
+	*arena = arena_of(order->tags, tag);
+	if (*arena || order->request->what != PAUSE_PAUSE || !tag_pausable(tag))
+		return 0;
+	return arena_make(order->tags, tag, arena);
+}
+
 /* A tag that was paused before this call stays paused if the call fails. */
 static int do_each(struct order *order, order_fn fn, order_fn undo)
 {
@@ -140,10 +149,9 @@ static int do_each(struct order *order, order_fn fn, order_fn undo)
 	for_each_arena(arena, order->tags)
 		resting[arena->arena->tag] = !arena_is_awake(arena);
 	for (vpmm_tag tag = 1; tag <= tag_count() && !err; tag++) {
-		struct vpmm_pool *arena = NULL;
+		struct vpmm_pool *arena;
 
-		if (tag_pausable(tag))
-			err = arena_make(order->tags, tag, &arena);
+		err = find_or_make(order, tag, &arena);
 		if (!err && arena)
 			err = fn(order, arena);
 		if (err)

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "calls/arena.h"
 #include "host/capture-fixture.h"
 #include "host/tag-fixture.h"
 #include "vpmm-shared.h"
@@ -316,6 +317,33 @@ static void test_several(void)
 	fixture_close_beside(&f);
 	assert_ok(vpmm_pause(g.pool, a, 0));
 	fixture_close(&g);
+}
+
+static bool has_arena(const struct fixture *f, vpmm_tag tag)
+{
+	struct tags *tags = pool_tags(f->pool);
+
+	return tags && arena_of(tags, tag);
+}
+
+/* Of all tags, a pause keeps those without memory from having any; other calls leave those alone. */
+static void test_unused(void)
+{
+	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE);
+	struct fixture f;
+	void *ptr;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_pause_prepare(f.pool, VPMM_TAG_ALL));
+	assert_ok(vpmm_resume(f.pool, VPMM_TAG_ALL, f.streams[0]));
+	g_assert_false(has_arena(&f, tag));
+	assert_ok(vpmm_pause(f.pool, VPMM_TAG_ALL, 0));
+	vpmm_tag_set(tag);
+	assert_error(vpmm_malloc(f.pool, &ptr, PAGE, f.streams[0]), EBUSY, "is paused");
+	vpmm_tag_set(0);
+	assert_ok(vpmm_resume(f.pool, VPMM_TAG_ALL, f.streams[0]));
+	fixture_free(&f, tag_malloc(f.pool, tag, PAGE, 1, f.streams[0]), f.streams[0]);
+	fixture_close(&f);
 }
 
 /* Others take the memory: nothing changes, and it works once they have given it back. */
@@ -635,6 +663,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/pause/freed-small", test_freed_small);
 	g_test_add_func("/pause/free-all", test_free_all);
 	g_test_add_func("/pause/several", test_several);
+	g_test_add_func("/pause/unused", test_unused);
 	g_test_add_func("/pause/exhausted", test_exhausted);
 	g_test_add_func("/pause/ends-paused", test_ends_paused);
 	g_test_add_func("/pause/waits", test_waits);
