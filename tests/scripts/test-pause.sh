@@ -134,7 +134,8 @@ verdict "only with 0 or 1" "$(VPMM_PAUSABLE=often vpmm-run "$program" plain=1x4 
 	says err "libvpmm-preload: VPMM_PAUSABLE=often is neither 0 nor 1")"
 # A terminal would obey what another user's process answers.
 cat >"$work/answer.py" <<'END'
-import os, socket, struct
+import os, signal, socket, struct
+signal.alarm(60)
 server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 server.bind(f"\0vpmm-pause-{os.getpid()}")
 server.listen()
@@ -143,10 +144,11 @@ for err, count in (0, 1), (-5, 0):
     connection = server.accept()[0]
     connection.recv(4096)
     row = struct.pack("=64s16siI5Q", b"odd\n\x1b[2J", b"host", 0, 1, 0, 0, 0, 0, 0)
-    connection.send(struct.pack("=QiI1024s", 0x316573756170706D, err, count, b"no\x1b[2J") + row * 64)
+    connection.send(struct.pack("=QiIII1024s", 0x326573756170706D, err, 0, count, 0, b"no\x1b[2J") + row * 64)
 END
 if "${PYTHON:-python3}" -c '' 2>/dev/null; then
 	verdict "an answer with control characters" "$(
+		: >"$work/said"
 		"${PYTHON:-python3}" "$work/answer.py" >"$work/said" &
 		tries=0
 		until [ -s "$work/said" ] || [ $tries -eq 200 ]; do
