@@ -126,8 +126,8 @@ class Program(unittest.TestCase):
         data = pickle.dumps({"segments": [], "device_traces": [[entry("alloc", 0x1000, 512, 100)]]})
         for redirection, reason in (("<&-", b"standard input is closed"), (">&-", b"standard output is closed"),
                                     (">/dev/full", b"No space left on device")):
-            done = subprocess.run(["sh", "-c", f'exec "$0" -m vpmm.convert - {redirection}', sys.executable], input=data,
-                                  capture_output=True, check=False)
+            done = subprocess.run(["sh", "-c", f'exec "$0" -m vpmm.convert - {redirection}', sys.executable],
+                                  input=data, capture_output=True, check=False)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(reason, done.stderr)
             self.assertNotIn(b"Traceback", done.stderr)

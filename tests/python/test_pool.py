@@ -601,8 +601,8 @@ class Streams(unittest.TestCase):
             def __cuda_stream__(self):
                 return (0, self.handle)
 
-        for kind in (lambda handle: handle, lambda handle: Stream(cuda_stream=handle), lambda handle: Stream(ptr=handle),
-                     Protocol, lambda handle: Stream(handle=handle)):
+        for kind in (lambda handle: handle, lambda handle: Stream(cuda_stream=handle),
+                     lambda handle: Stream(ptr=handle), Protocol, lambda handle: Stream(handle=handle)):
             for handle in (-1, 1 << 64):
                 with self.assertRaisesRegex(ValueError, "^stream="):
                     _library.stream_handle(kind(handle))

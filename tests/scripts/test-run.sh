@@ -325,7 +325,8 @@ verdict "each process has a trace of its own" "$(mkdir "$work/own"
 	[ "$(ls "$work/own" | wc -l)" -eq 4 ] || ls "$work/own")"
 verdict "a folder for temporary files with odd letters" "$(mkdir "$work/a %p b"; TMPDIR="$work/a %p b"; export TMPDIR
 	vrun 0 --monitor "$program" plain=1x2; tables err 1; ls "$TMPDIR")"
-verdict "a relative one, of a program that goes elsewhere" "$(TMPDIR=$(realpath --relative-to=. "$work/tmp"); export TMPDIR
+verdict "a relative one, of a program that goes elsewhere" "$(
+	TMPDIR=$(realpath --relative-to=. "$work/tmp"); export TMPDIR
 	for option in --monitor --report; do
 		vrun 0 $option sh -c 'cd / && "$0" plain=1x2' "$here/$program"; tables err 1
 	done)"

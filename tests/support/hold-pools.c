@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Holds pools until its standard input ends, for tests/scripts/test-top.sh: a pool for each number of MiB, as COMMAND. */
+/*
+ * Holds pools until its standard input ends, for tests/scripts/test-top.sh: a pool for each number of MiB. COMMAND is
+ * the name of the process.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
