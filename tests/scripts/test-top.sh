@@ -170,6 +170,8 @@ cat >"$work/watch.py" <<'END'
 import os, pty, signal, sys, time
 pid, terminal = pty.fork()
 if pid == 0:
+    # A shell's background jobs have it ignored.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.execvp("vpmm-top", ["vpmm-top", "--delay=60s"])
 text = b""
 while b"PID" not in text:
