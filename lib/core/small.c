@@ -34,10 +34,10 @@ static struct small *add_small(struct core *core, uint64_t addr, size_t size)
 	return small;
 }
 
-void small_count(struct core *core, int64_t more)
+void small_count(struct core *core, uint64_t more)
 {
 	lock_assert_held(&core->lock);
-	core->small_live += (uint64_t)more;
+	core->small_live += more;
 	core_count_apart(core);
 }
 

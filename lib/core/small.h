@@ -43,9 +43,9 @@ GHashTable *small_table_new(void);
 /**
  * small_count() - count bytes that the driver's allocator is about to allocate, or has not allocated after all
  * @core: the pool's core
- * @more: bytes; negative: fewer
+ * @more: bytes; what was counted is taken back by the negative of it, which wraps
  */
-void small_count(struct core *core, int64_t more);
+void small_count(struct core *core, uint64_t more);
 
 /**
  * small_add() - note an allocation that the driver's allocator has made

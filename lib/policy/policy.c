@@ -44,12 +44,12 @@ static int driver_malloc(struct core *core, const struct request *request, uint6
 		err = extent_judge_limit(&core->extents, request->size);
 	if (err)
 		return err;
-	small_count(core, (int64_t)request->size);
+	small_count(core, request->size);
 	err = extent_judge_counted(&core->extents, request->size);
 	if (!err)
 		err = core->backend->ops->small_alloc(core->backend, request->size, request->handle, addr);
 	if (err)
-		small_count(core, -(int64_t)request->size);
+		small_count(core, -(uint64_t)request->size);
 	else
 		small_add(core, *addr, request->size);
 	return err;

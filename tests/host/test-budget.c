@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* VPMM_BUDGET: who may join, how much each pool may take, and who gives back. Of processes: test-budget-process. */
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -574,7 +576,7 @@ static void test_threads(void)
 #define TAKERS 4
 
 struct tokens {
-	GAsyncQueue *free;
+	sem_t free;
 	struct fixture f[TAKERS];
 };
 
@@ -587,51 +589,50 @@ static void *take_turns(void *data)
 {
 	struct taker *taker = data;
 	uint32_t seed = (uint32_t)(taker->f - taker->tokens->f);
-	void *blocks[TOKENS], *token;
+	void *blocks[TOKENS];
 	unsigned int count = 0;
+	bool token;
 
 	for (int i = 0; i < 1000; i++) {
 		seed = seed * 1664525 + 1013904223;
-		token = NULL;
-		if (!count)
-			token = g_async_queue_pop(taker->tokens->free);
-		else if (seed >> 31)
-			token = g_async_queue_try_pop(taker->tokens->free);
+		if (count)
+			token = seed >> 31 && !sem_trywait(&taker->tokens->free);
+		else
+			token = !sem_wait(&taker->tokens->free);
 		if (token) {
 			assert_ok(try_malloc(taker->f, &blocks[count++], BUDGET_PAGES / TOKENS));
 		} else {
 			assert_ok(vpmm_free(taker->f->pool, blocks[--count], taker->f->streams[0]));
-			g_async_queue_push(taker->tokens->free, taker);
+			sem_post(&taker->tokens->free);
 		}
 		if (!(seed >> 8 & 3))
 			g_usleep(seed >> 10 & 255);
 	}
 	for (; count; count--) {
 		assert_ok(vpmm_free(taker->f->pool, blocks[count - 1], taker->f->streams[0]));
-		g_async_queue_push(taker->tokens->free, taker);
+		sem_post(&taker->tokens->free);
 	}
 	return NULL;
 }
 
 static void test_tokens(void)
 {
-	struct tokens tokens = { .free = g_async_queue_new() };
 	struct taker takers[TAKERS];
-	GThread *threads[TAKERS];
+	pthread_t threads[TAKERS];
+	struct tokens tokens;
 
-	for (int i = 0; i < TOKENS; i++)
-		g_async_queue_push(tokens.free, &tokens);
+	g_assert_cmpint(sem_init(&tokens.free, 0, TOKENS), ==, 0);
 	for (int i = 0; i < TAKERS; i++) {
 		fixture_open(&tokens.f[i], OPTS(.budget_wait = 60000));
 		takers[i] = (struct taker){ &tokens, &tokens.f[i] };
 	}
 	for (int i = 0; i < TAKERS; i++)
-		threads[i] = g_thread_new("taker", take_turns, &takers[i]);
+		g_assert_cmpint(pthread_create(&threads[i], NULL, take_turns, &takers[i]), ==, 0);
 	for (int i = 0; i < TAKERS; i++)
-		g_thread_join(threads[i]);
+		g_assert_cmpint(pthread_join(threads[i], NULL), ==, 0);
 	for (int i = 0; i < TAKERS; i++)
 		i < TAKERS - 1 ? fixture_close_beside(&tokens.f[i]) : fixture_close(&tokens.f[i]);
-	g_async_queue_unref(tokens.free);
+	sem_destroy(&tokens.free);
 }
 
 /* Each device has its own. */
