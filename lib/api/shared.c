@@ -156,9 +156,9 @@ int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned
 	if (!addr || !size || flags & ~VPMM_SHARED_FINE)
 		return error_set(-EINVAL, "vpmm_shared_alloc: %s", !addr ? "addr is NULL" : !size ? "size is 0" :
 				 "flags has an unknown bit");
-	do
+	err = try_alloc(&pool, size, flags, &at, &page);
+	while (err == -ENOMEM && page && api_ask_for_pages(pool, page, page, &until))
 		err = try_alloc(&pool, size, flags, &at, &page);
-	while (err == -ENOMEM && page && api_ask_for_pages(pool, page, page, &until));
 	if (err)
 		return page ? api_fail(pool, err) : err;
 	*addr = (void *)(uintptr_t)at;
@@ -259,9 +259,9 @@ static int fault(struct vpmm_pool *pool, const struct migration *want)
 	bool begun;
 	int err;
 
-	do
+	err = try_fault(&pool, want, &missing, &begun);
+	while (err == -ENOMEM && begun && missing && api_ask_for_pages(pool, want->size, missing, &until))
 		err = try_fault(&pool, want, &missing, &begun);
-	while (err == -ENOMEM && begun && missing && api_ask_for_pages(pool, want->size, missing, &until));
 	return err && begun ? api_fail(pool, err) : err;
 }
 

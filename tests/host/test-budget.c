@@ -589,7 +589,7 @@ static void *take_turns(void *data)
 {
 	struct taker *taker = data;
 	uint32_t seed = (uint32_t)(taker->f - taker->tokens->f);
-	void *blocks[TOKENS];
+	void *blocks[TOKENS] = { NULL };
 	unsigned int count = 0;
 	bool token;
 
