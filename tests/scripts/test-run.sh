@@ -327,6 +327,7 @@ verdict "a folder for temporary files with odd letters" "$(mkdir "$work/a %p b";
 	vrun 0 --monitor "$program" plain=1x2; tables err 1; ls "$TMPDIR")"
 verdict "a relative one, of a program that goes elsewhere" "$(
 	TMPDIR=$(realpath --relative-to=. "$work/tmp"); export TMPDIR
+	[ -z "$space" ] || VPMM_PRELOAD_OBJECT=$work/object.so
 	for option in --monitor --report; do
 		vrun 0 $option sh -c 'cd / && "$0" plain=1x2' "$here/$program"; tables err 1
 	done)"
