@@ -870,8 +870,8 @@ int vpmm_lend_key(struct vpmm_pool *pool, const void *ptr, uint64_t *key, size_t
  * @size: receives the bytes that the block was allocated with; may be NULL
  * @socket: a connected Unix socket, at whose other end vpmm_send() or vpmm_lend() is called
  *
- * What comes from the socket is checked: any program may have sent it. After -EAGAIN, -EINVAL, -ENODEV and -EBUSY
- * nothing is gone from the socket; after -EIO and -ESTALE a message may be; after any other error one is, or a part.
+ * The call checks each message, as any program may have sent it. After -EAGAIN, -EINVAL, -ENODEV and -EBUSY the socket
+ * still has the message. After -EIO and -ESTALE it may be gone. After any other error it is gone, or a part of it.
  *
  * Context: any thread, several for one socket, too; waits for a message, unless the socket is non-blocking; the thread
  *	can be cancelled meanwhile. Waits for pending work if the block could not be mapped otherwise.

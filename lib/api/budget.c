@@ -202,7 +202,7 @@ static bool ask_others(struct vpmm_pool *pool, size_t size, uint64_t *until)
 		return true;
 	bytes = bytes_missing(pool, size, &device);
 	if (now < *until && budget_can_give(budget)) {
-		/* An answer is no last word: work of the others may end, and what they gave may be somebody else's by now. */
+		/* Asks again later: work of the others may end, and another pool may have taken what they gave. */
 		if (!budget_ask(budget, bytes, *until))
 			sleep_until(*until, AGAIN_NS);
 		return true;

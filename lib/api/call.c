@@ -39,7 +39,8 @@ int api_leave(struct vpmm_pool *pool, int err)
 		asked = pool_budget_end_call(pool);
 	messages = log_take(&pool->core.log);
 	lock_release(&pool->core.lock);
-	api_budget_give(pool, asked);
+	if (G_UNLIKELY(asked))
+		api_budget_give(pool, asked);
 	pool->core.backend->ops->leave(pool->core.backend);
 	if (G_UNLIKELY(messages))
 		log_deliver(&pool->core.log, messages);

@@ -129,7 +129,7 @@ static int prepare_one(struct order *order, struct vpmm_pool *arena)
 	return arena_judge(arena) ? 0 : store_prepare(&order->tags->store, pause_measure(order->tags, arena));
 }
 
-/* What has no arena has nothing to resume or to prepare; a pause keeps the tag from having memory. */
+/* A tag without an arena has no memory to resume or to prepare. A pause makes one, so that allocations fail. */
 static int find_or_make(const struct order *order, vpmm_tag tag, struct vpmm_pool **arena)
 {
 	*arena = arena_of(order->tags, tag);

@@ -164,7 +164,7 @@ static int add_held(struct vpmm_pool *pool, void *data)
 	return 0;
 }
 
-/* What the others hold is not for this one to keep. */
+/* A pool keeps the bytes that the others do not hold. */
 static int trim_each(struct vpmm_pool *pool, void *data)
 {
 	struct trimming *it = data;

@@ -84,7 +84,7 @@ uint64_t budget_size(const struct budget *budget)
 	return MIN(atomic_load_explicit(&budget->file->size, memory_order_relaxed), UINT64_MAX / 4 / BUDGET_SLOTS);
 }
 
-/* What the other parts of the slot have. */
+/* Bytes of the other parts of the slot. */
 static uint64_t beside(const struct budget *budget, const struct budget_part *part)
 {
 	return atomic_load(&budget->taken) - part->taken;
@@ -253,8 +253,8 @@ static bool is_dead(const struct budget *budget, const struct budget_slot *slot)
 }
 
 /*
- * Nobody joins meanwhile: a pool that joins takes a slot for a living pool's if it cannot lock it, and the slot could be
- * its own by now. Who joins empties the slots of the dead as well.
+ * The lock of joining is held, as a pool that joins could take the slot between the check and the end. The slot's own
+ * lock is not: a pool that joins counts each slot that it cannot lock as a living pool's.
  */
 static bool bury(struct budget *budget, struct budget_slot *slot)
 {

@@ -317,8 +317,8 @@ void extent_count_apart(struct extent_map *map, uint64_t apart);
  * @map: the map; extent_judge() has approved
  * @size: bytes of it
  *
- * Who creates memory counts it first, as nobody holds the locks of all pools that share a limit. Of two that create at
- * a time, at least one finds the memory of the other in the sum.
+ * A pool counts memory before it creates it, as pools that share a limit do not hold one another's locks. Of two that
+ * create at a time, at least one finds the memory of the other in the sum.
  *
  * Return: 0, or -ENOMEM, and the caller no longer counts the memory.
  */

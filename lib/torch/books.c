@@ -118,7 +118,7 @@ bool books_add(const struct entry *entry)
 	return added;
 }
 
-static bool take_entry(void *ptr, bool any, struct entry *entry)
+bool books_take(void *ptr, bool of_pool, struct entry *entry)
 {
 	struct entry *found;
 
@@ -126,23 +126,13 @@ static bool take_entry(void *ptr, bool any, struct entry *entry)
 	found = entry_of(ptr);
 	if (found)
 		*entry = *found;
-	if (found && (any || !found->part)) {
+	if (found && of_pool == !!found->part) {
 		close_gap((size_t)(found - table));
 		used--;
 		count_block(entry, -1);
 	}
 	pthread_mutex_unlock(&lock);
 	return found;
-}
-
-bool books_take(void *ptr, struct entry *entry)
-{
-	return take_entry(ptr, true, entry);
-}
-
-bool books_take_ordinary(void *ptr, struct entry *entry)
-{
-	return take_entry(ptr, false, entry);
 }
 
 bool books_find(const void *ptr, struct entry *entry)

@@ -62,11 +62,17 @@ void stat_reset_peak(struct torch_stat *stat);
 /* Adds a block, and counts it; false: no memory on the host. */
 bool books_add(const struct entry *entry);
 
-/* Takes a block out, and counts that; false: there is none. Of a pool it stays active until books_passed(). */
-bool books_take(void *ptr, struct entry *entry);
-
-/* The same, but a block of a pool stays, as it is to be taken under the lock of the pools. */
-bool books_take_ordinary(void *ptr, struct entry *entry);
+/**
+ * books_take() - take a block out, and count that
+ * @ptr: its address
+ * @of_pool: take it only if it is of a pool, under the lock of those; otherwise only if it is of none
+ * @entry: receives it, taken or not; @part tells
+ *
+ * A block of a pool stays active until books_passed().
+ *
+ * Return: whether there is one.
+ */
+bool books_take(void *ptr, bool of_pool, struct entry *entry);
 
 bool books_find(const void *ptr, struct entry *entry);
 

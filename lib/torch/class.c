@@ -192,7 +192,7 @@ static int class_release(void *ptr, struct torch_piece *block)
 
 	if (in_child)
 		return 0;
-	if (!books_take_ordinary(ptr, &entry) || (entry.part && !pools_free(ptr, block))) {
+	if (!books_take(ptr, false, &entry) || (entry.part && !pools_free(ptr, block))) {
 		kept_note_unknown();
 		return -EINVAL;
 	}

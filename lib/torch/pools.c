@@ -344,7 +344,7 @@ static int pool_grow(struct torch_pool *pool, uint64_t size, struct CUstream_st 
 	return 0;
 }
 
-/* What a request takes of a pool; 0: more than there could ever be, such as a negative number. */
+/* Bytes that a request takes of a pool; 0: there can never be so many, as where a negative size was converted. */
 static uint64_t bytes_for(size_t size, size_t least)
 {
 	size_t bytes = size > least ? size : least;
@@ -420,7 +420,7 @@ bool pools_free(void *ptr, struct torch_piece *block)
 	bool found;
 
 	pthread_mutex_lock(&lock);
-	found = books_find(ptr, &entry) && entry.part && books_take(ptr, &entry);
+	found = books_take(ptr, true, &entry) && entry.part;
 	if (found) {
 		pool = part_pool(entry.part);
 		*block = pool_piece(pool, entry.part);

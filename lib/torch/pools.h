@@ -23,7 +23,7 @@ struct pieces {
 
 void pieces_add(struct pieces *pieces, const struct torch_piece *piece);
 
-/* @note: is told before memory of other allocators comes to a pool, with its bytes, or goes, with 0; see reserved_note() */
+/* @note: called before memory of other allocators comes to a pool, with its bytes, or goes, with 0: reserved_note() */
 void pools_set_hooks(const struct torch_hooks *hooks, void (*note)(int device, uint64_t more));
 
 /* As in struct torch_class. */

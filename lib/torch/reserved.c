@@ -8,7 +8,7 @@
 #include "torch/reserved.h"
 #include "torch/torch.h"
 
-/* What the library had counted when the sums were reset. */
+/* Counts of the library when the sums were reset. */
 struct since {
 	uint64_t grown;
 	uint64_t given_back;

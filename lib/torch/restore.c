@@ -61,7 +61,7 @@ static void pool_free_all(struct torch_pool *pool, struct pieces *freed)
 			}
 			piece = pool_piece(pool, part);
 			pieces_add(freed, &piece);
-			books_take((void *)(uintptr_t)part->addr, &entry);
+			books_take((void *)(uintptr_t)part->addr, true, &entry);
 			pool_free_part(pool, part);
 			/* Its neighbours may have become one with it. */
 			part = segment->first;

@@ -20,6 +20,38 @@ static const unsigned char budget_uuid[BUDGET_UUID] = "host device 0";
 
 #define BUDGET_TEXT "test:80M"
 
+/* A pool on the host backend with a part of that budget, or of another. */
+#define BUDGET_NAMED(text, ...) ((struct vpmm_opts){ FIXTURE_PACKED, .budget = (text), ##__VA_ARGS__ })
+#define BUDGET_OPTS(...) BUDGET_NAMED(BUDGET_TEXT, ##__VA_ARGS__)
+
+static inline int budget_malloc(struct fixture *f, void **ptr, size_t pages)
+{
+	return vpmm_malloc(f->pool, ptr, pages * PAGE, f->streams[0]);
+}
+
+static inline void budget_close_both(struct fixture *a, struct fixture *b)
+{
+	fixture_close_beside(a);
+	fixture_close(b);
+}
+
+/* A pool that a thread has allocate and free most of the budget. */
+struct budget_asker {
+	struct fixture *f;
+	gint has_had;
+};
+
+static inline void *budget_ask_much(void *data)
+{
+	struct budget_asker *it = data;
+	void *ptr;
+
+	assert_ok(budget_malloc(it->f, &ptr, 30));
+	assert_ok(vpmm_free(it->f->pool, ptr, it->f->streams[0]));
+	g_atomic_int_set(&it->has_had, 1);
+	return NULL;
+}
+
 /* Pools of this process and its children find their budgets there. */
 static inline void budget_folder(void)
 {

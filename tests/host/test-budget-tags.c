@@ -4,19 +4,6 @@
 
 #include "host/budget-fixture.h"
 
-#define OPTS(...) ((struct vpmm_opts){ FIXTURE_PACKED, .budget = BUDGET_TEXT, ##__VA_ARGS__ })
-
-static int try_malloc(struct fixture *f, void **ptr, size_t pages)
-{
-	return vpmm_malloc(f->pool, ptr, pages * PAGE, f->streams[0]);
-}
-
-static void close_both(struct fixture *a, struct fixture *b)
-{
-	fixture_close_beside(a);
-	fixture_close(b);
-}
-
 static void *malloc_tagged(struct fixture *f, vpmm_tag tag, size_t pages)
 {
 	vpmm_tag before = vpmm_tag_set(tag);
@@ -33,8 +20,8 @@ static void test_give(void)
 	vpmm_tag tag;
 	void *ptr;
 
-	fixture_open(&a, OPTS());
-	fixture_open(&b, OPTS(.budget_wait = 20000));
+	fixture_open(&a, BUDGET_OPTS());
+	fixture_open(&b, BUDGET_OPTS(.budget_wait = 20000));
 	assert_ok(vpmm_tag_open("budget", VPMM_TAG_PAUSABLE, &tag));
 	ptr = malloc_tagged(&a, tag, 30);
 	fixture_free(&a, ptr, a.streams[0]);
@@ -47,39 +34,27 @@ static void test_give(void)
 	assert_ok(vpmm_resume(a.pool, tag, a.streams[0]));
 	fixture_free(&a, ptr, a.streams[0]);
 	assert_ok(vpmm_pool_check(a.pool));
-	close_both(&a, &b);
-}
-
-static gint b_has_had;
-
-static void *malloc_much(void *data)
-{
-	struct fixture *b = data;
-	void *ptr;
-
-	assert_ok(try_malloc(b, &ptr, 30));
-	assert_ok(vpmm_free(b->pool, ptr, b->streams[0]));
-	g_atomic_int_set(&b_has_had, 1);
-	return NULL;
+	budget_close_both(&a, &b);
 }
 
 /* Without a thread, a call on the pool gives what a tag has. This one has nothing to do with tags. */
 static void test_no_thread(void)
 {
 	struct fixture a, b;
+	struct budget_asker asker = { .f = &b };
 	GThread *thread;
 	uint64_t capture;
 	vpmm_tag tag;
 
-	fixture_open(&a, OPTS(.budget_thread = VPMM_BUDGET_THREAD_OFF));
-	fixture_open(&b, OPTS(.budget_wait = 20000));
+	fixture_open(&a, BUDGET_OPTS(.budget_thread = VPMM_BUDGET_THREAD_OFF));
+	fixture_open(&b, BUDGET_OPTS(.budget_wait = 20000));
 	assert_ok(vpmm_tag_open("budget", VPMM_TAG_PAUSABLE, &tag));
 	fixture_free(&a, malloc_tagged(&a, tag, 30), a.streams[0]);
-	thread = g_thread_new("b", malloc_much, &b);
-	while (!g_atomic_int_get(&b_has_had))
+	thread = g_thread_new("b", budget_ask_much, &asker);
+	while (!g_atomic_int_get(&asker.has_had))
 		assert_ok(vpmm_capture_id(a.pool, a.streams[0], &capture));
 	g_thread_join(thread);
-	close_both(&a, &b);
+	budget_close_both(&a, &b);
 }
 
 /* The floor is of what tags have and of the rest of the pool together. */
@@ -89,10 +64,10 @@ static void test_floor(void)
 	void *ptr, *tagged;
 	vpmm_tag tag;
 
-	fixture_open(&a, OPTS(.budget_floor = 30 * PAGE));
-	fixture_open(&b, OPTS(.budget_wait = 20000));
+	fixture_open(&a, BUDGET_OPTS(.budget_floor = 30 * PAGE));
+	fixture_open(&b, BUDGET_OPTS(.budget_wait = 20000));
 	assert_ok(vpmm_tag_open("budget", VPMM_TAG_PAUSABLE, &tag));
-	assert_error(try_malloc(&b, &ptr, 11), ENOMEM, "budget: ");
+	assert_error(budget_malloc(&b, &ptr, 11), ENOMEM, "budget: ");
 	fixture_free(&a, malloc_tagged(&a, tag, 35), a.streams[0]);
 	/* Of those, 30 pages are a's own, free or not. */
 	ptr = fixture_malloc(&b, 10, b.streams[0]);
@@ -102,9 +77,9 @@ static void test_floor(void)
 	fixture_free(&a, fixture_malloc(&a, 15, a.streams[0]), a.streams[0]);
 	fixture_free(&a, tagged, a.streams[0]);
 	assert_ok(vpmm_pool_trim(a.pool, 0, NULL));
-	assert_error(try_malloc(&b, &tagged, 1), ENOMEM, "budget: ");
+	assert_error(budget_malloc(&b, &tagged, 1), ENOMEM, "budget: ");
 	fixture_free(&b, ptr, b.streams[0]);
-	close_both(&a, &b);
+	budget_close_both(&a, &b);
 }
 
 /* Tags take no more parts of a budget than the pool. */
@@ -117,7 +92,7 @@ static void test_slots(void)
 
 	assert_ok(vpmm_tag_open("budget", VPMM_TAG_PAUSABLE, &tags[0]));
 	assert_ok(vpmm_tag_open("other", VPMM_TAG_PAUSABLE, &tags[1]));
-	fixture_open(&f, OPTS());
+	fixture_open(&f, BUDGET_OPTS());
 	file = budget_map("test");
 	for (size_t i = 0; i < G_N_ELEMENTS(tags); i++)
 		ptrs[i] = malloc_tagged(&f, tags[i], 3);

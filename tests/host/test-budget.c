@@ -12,34 +12,20 @@
 #include "support/fault.h"
 #include "vpmm-shared.h"
 
-#define NAMED(text, ...) ((struct vpmm_opts){ FIXTURE_PACKED, .budget = (text), ##__VA_ARGS__ })
-#define OPTS(...) NAMED(BUDGET_TEXT, ##__VA_ARGS__)
-
-static int try_malloc(struct fixture *f, void **ptr, size_t pages)
-{
-	return vpmm_malloc(f->pool, ptr, pages * PAGE, f->streams[0]);
-}
-
-static void close_both(struct fixture *a, struct fixture *b)
-{
-	fixture_close_beside(a);
-	fixture_close(b);
-}
-
 static void test_sum(void)
 {
 	struct fixture a, b;
 	void *ptr, *other;
 
-	fixture_open(&a, OPTS());
-	fixture_open(&b, OPTS());
+	fixture_open(&a, BUDGET_OPTS());
+	fixture_open(&b, BUDGET_OPTS());
 	ptr = fixture_malloc(&a, 25, a.streams[0]);
-	assert_error(try_malloc(&b, &other, 16), ENOMEM, "budget: 32 MiB needed, but of the 80 MiB of test");
+	assert_error(budget_malloc(&b, &other, 16), ENOMEM, "budget: 32 MiB needed, but of the 80 MiB of test");
 	g_assert_nonnull(strstr(vpmm_last_error(), "has 50 MiB, of which 0 MiB were free"));
 	other = fixture_malloc(&b, 15, b.streams[0]);
 	fixture_free(&a, ptr, a.streams[0]);
 	fixture_free(&b, other, b.streams[0]);
-	close_both(&a, &b);
+	budget_close_both(&a, &b);
 }
 
 /* A has freed it, and does nothing. */
@@ -48,8 +34,8 @@ static void test_idle(void)
 	struct fixture a, b;
 	void *ptr;
 
-	fixture_open(&a, OPTS(.budget_wait = 20000));
-	fixture_open(&b, OPTS(.budget_wait = 20000));
+	fixture_open(&a, BUDGET_OPTS(.budget_wait = 20000));
+	fixture_open(&b, BUDGET_OPTS(.budget_wait = 20000));
 	ptr = fixture_malloc(&a, 10, a.streams[0]);
 	fixture_free(&a, fixture_malloc(&a, 30, a.streams[0]), a.streams[0]);
 	g_assert_cmpuint(fixture_stats(&a).mapped, ==, 40 * PAGE);
@@ -60,7 +46,7 @@ static void test_idle(void)
 	fixture_free(&a, ptr, a.streams[0]);
 	assert_ok(vpmm_pool_check(a.pool));
 	assert_ok(vpmm_pool_check(b.pool));
-	close_both(&a, &b);
+	budget_close_both(&a, &b);
 }
 
 /* Others give for pages of shared ranges, too, and as much as is missing. */
@@ -71,15 +57,15 @@ static void test_ranges(void)
 
 	if (!fixture_can_map_twice())
 		return;
-	fixture_open(&a, OPTS());
-	fixture_open(&b, OPTS(.budget_wait = 20000));
+	fixture_open(&a, BUDGET_OPTS());
+	fixture_open(&b, BUDGET_OPTS(.budget_wait = 20000));
 	fixture_free(&a, fixture_malloc(&a, 40, a.streams[0]), a.streams[0]);
 	assert_ok(vpmm_stream_retire(a.pool, a.streams[0]));
 	assert_ok(vpmm_shared_alloc(b.pool, &at, 20 * PAGE, 0));
 	g_assert_cmpint(vpmm_fault(b.pool, at, 20 * PAGE, VPMM_DEVICE, 0), ==, 20);
 	assert_ok(vpmm_pool_check(b.pool));
 	assert_ok(vpmm_shared_free(b.pool, at, NULL));
-	close_both(&a, &b);
+	budget_close_both(&a, &b);
 }
 
 /* The idlest gives first, and no more than is missing. */
@@ -89,7 +75,7 @@ static void test_idlest(void)
 	void *ptr;
 
 	for (int i = 0; i < 3; i++) {
-		fixture_open(&f[i], OPTS(.budget_wait = 20000));
+		fixture_open(&f[i], BUDGET_OPTS(.budget_wait = 20000));
 		if (i < 2)
 			fixture_free(&f[i], fixture_malloc(&f[i], 20, f[i].streams[0]), f[i].streams[0]);
 	}
@@ -103,33 +89,21 @@ static void test_idlest(void)
 		i < 2 ? fixture_close_beside(&f[i]) : fixture_close(&f[i]);
 }
 
-static gint b_has_had;
-
-static void *malloc_much(void *data)
-{
-	struct fixture *b = data;
-	void *ptr;
-
-	assert_ok(try_malloc(b, &ptr, 30));
-	assert_ok(vpmm_free(b->pool, ptr, b->streams[0]));
-	g_atomic_int_set(&b_has_had, 1);
-	return NULL;
-}
-
 /* Without a thread, a call of the program answers. */
 static void test_no_thread(void)
 {
 	struct fixture a, b;
+	struct budget_asker asker = { .f = &b };
 	GThread *thread;
 
-	fixture_open(&a, OPTS(.budget_thread = VPMM_BUDGET_THREAD_OFF));
-	fixture_open(&b, OPTS(.budget_wait = 20000));
+	fixture_open(&a, BUDGET_OPTS(.budget_thread = VPMM_BUDGET_THREAD_OFF));
+	fixture_open(&b, BUDGET_OPTS(.budget_wait = 20000));
 	fixture_free(&a, fixture_malloc(&a, 40, a.streams[0]), a.streams[0]);
-	thread = g_thread_new("b", malloc_much, &b);
+	thread = g_thread_new("b", budget_ask_much, &asker);
 	while (fixture_stats(&a).mapped == 40 * PAGE)
 		g_usleep(100);
 	g_thread_join(thread);
-	close_both(&a, &b);
+	budget_close_both(&a, &b);
 }
 
 static void call_stats(struct fixture *f)
@@ -161,18 +135,18 @@ static bool use_shared(struct fixture *f, size_t pages)
 static void check_no_thread(void (*call)(struct fixture *f))
 {
 	struct fixture a, b;
+	struct budget_asker asker = { .f = &b };
 	GThread *thread;
 
-	fixture_open(&a, OPTS(.budget_thread = VPMM_BUDGET_THREAD_OFF));
-	fixture_open(&b, OPTS(.budget_wait = 20000));
+	fixture_open(&a, BUDGET_OPTS(.budget_thread = VPMM_BUDGET_THREAD_OFF));
+	fixture_open(&b, BUDGET_OPTS(.budget_wait = 20000));
 	if (use_shared(&a, 30)) {
-		g_atomic_int_set(&b_has_had, 0);
-		thread = g_thread_new("b", malloc_much, &b);
-		while (!g_atomic_int_get(&b_has_had))
+		thread = g_thread_new("b", budget_ask_much, &asker);
+		while (!g_atomic_int_get(&asker.has_had))
 			call(&a);
 		g_thread_join(thread);
 	}
-	close_both(&a, &b);
+	budget_close_both(&a, &b);
 }
 
 static void test_no_thread_shared(void)
@@ -186,11 +160,11 @@ static void test_no_wait(void)
 	struct fixture a, b;
 	void *ptr;
 
-	fixture_open(&a, OPTS(.budget_thread = VPMM_BUDGET_THREAD_OFF));
-	fixture_open(&b, OPTS(.budget_wait = VPMM_BUDGET_WAIT_NONE));
+	fixture_open(&a, BUDGET_OPTS(.budget_thread = VPMM_BUDGET_THREAD_OFF));
+	fixture_open(&b, BUDGET_OPTS(.budget_wait = VPMM_BUDGET_WAIT_NONE));
 	fixture_free(&a, fixture_malloc(&a, 40, a.streams[0]), a.streams[0]);
-	assert_error(try_malloc(&b, &ptr, 1), ENOMEM, "budget: ");
-	close_both(&a, &b);
+	assert_error(budget_malloc(&b, &ptr, 1), ENOMEM, "budget: ");
+	budget_close_both(&a, &b);
 }
 
 /* A gives memory that work is pending on only once that has ended, however often it is asked before. */
@@ -207,17 +181,18 @@ static void check_later(int thread_of_library)
 {
 	GThread *work, *thread;
 	struct fixture a, b;
+	struct budget_asker asker = { .f = &b };
 
-	fixture_open(&a, OPTS(.budget_thread = thread_of_library));
-	fixture_open(&b, OPTS(.budget_wait = 20000));
+	fixture_open(&a, BUDGET_OPTS(.budget_thread = thread_of_library));
+	fixture_open(&b, BUDGET_OPTS(.budget_wait = 20000));
 	fixture_free_at_work(&a, fixture_malloc(&a, 30, a.streams[0]), a.streams[0]);
 	work = g_thread_new("work", end_work_later, &a);
-	thread = g_thread_new("b", malloc_much, &b);
+	thread = g_thread_new("b", budget_ask_much, &asker);
 	while (thread_of_library == VPMM_BUDGET_THREAD_OFF && fixture_stats(&a).mapped == 30 * PAGE)
 		g_usleep(100);
 	g_thread_join(thread);
 	g_thread_join(work);
-	close_both(&a, &b);
+	budget_close_both(&a, &b);
 }
 
 static void test_later(void)
@@ -234,19 +209,19 @@ static void test_floor(void)
 	struct vpmm_pool *pool;
 	void *ptr, *other;
 
-	fixture_open(&a, OPTS(.budget_floor = 10 * PAGE));
-	fixture_open(&b, OPTS(.budget_wait = 60000));
+	fixture_open(&a, BUDGET_OPTS(.budget_floor = 10 * PAGE));
+	fixture_open(&b, BUDGET_OPTS(.budget_wait = 60000));
 	/* Nobody has anything to give, so there is nothing to wait for. */
-	assert_error(try_malloc(&b, &other, 31), ENOMEM, "budget: ");
+	assert_error(budget_malloc(&b, &other, 31), ENOMEM, "budget: ");
 	other = fixture_malloc(&b, 30, b.streams[0]);
 	fixture_free(&a, fixture_malloc(&a, 10, a.streams[0]), a.streams[0]);
-	assert_error(try_malloc(&b, &ptr, 1), ENOMEM, "budget: ");
+	assert_error(budget_malloc(&b, &ptr, 1), ENOMEM, "budget: ");
 	g_assert_cmpint(g_get_monotonic_time() - began, <, 60 * G_USEC_PER_SEC);
 	g_assert_cmpuint(fixture_stats(&a).mapped, ==, 10 * PAGE);
-	assert_error(vpmm_pool_create(&pool, &OPTS(.budget_floor = 31 * PAGE)), EINVAL,
+	assert_error(vpmm_pool_create(&pool, &BUDGET_OPTS(.budget_floor = 31 * PAGE)), EINVAL,
 		     "VPMM_BUDGET_FLOOR is 65011712, but");
 	fixture_free(&b, other, b.streams[0]);
-	close_both(&a, &b);
+	budget_close_both(&a, &b);
 }
 
 static void test_sizes(void)
@@ -255,20 +230,20 @@ static void test_sizes(void)
 	struct fixture a, b;
 	struct vpmm_pool *pool;
 
-	fixture_open(&a, OPTS());
-	assert_error(vpmm_pool_create(&pool, &NAMED("test:90M")), EINVAL,
+	fixture_open(&a, BUDGET_OPTS());
+	assert_error(vpmm_pool_create(&pool, &BUDGET_NAMED("test:90M")), EINVAL,
 		     "VPMM_BUDGET: test: size is 94371840, but other pools have it with 83886080 bytes");
-	fixture_open(&b, NAMED("test"));
+	fixture_open(&b, BUDGET_NAMED("test"));
 	assert_ok(vpmm_pool_info(b.pool, &info));
 	g_assert_cmpstr(info.budget, ==, "test:83886080");
 	g_assert_cmpuint(fixture_stats(&b).budget_size, ==, 40 * PAGE);
-	close_both(&a, &b);
+	budget_close_both(&a, &b);
 	/* An old size does not stick. */
-	fixture_open(&a, NAMED("test:90M"));
+	fixture_open(&a, BUDGET_NAMED("test:90M"));
 	g_assert_cmpuint(fixture_stats(&a).budget_size, ==, 45 * PAGE);
 	fixture_close(&a);
 	/* By itself, all of the device. */
-	fixture_open(&a, NAMED("test"));
+	fixture_open(&a, BUDGET_NAMED("test"));
 	assert_ok(vpmm_pool_info(a.pool, &info));
 	g_assert_cmpuint(fixture_stats(&a).budget_size, ==, info.memory_total);
 	fixture_close(&a);
@@ -287,7 +262,7 @@ static void test_names(void)
 	struct vpmm_pool *pool;
 
 	for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
-		assert_error(vpmm_pool_create(&pool, &NAMED(bad[i].text)), EINVAL, bad[i].why);
+		assert_error(vpmm_pool_create(&pool, &BUDGET_NAMED(bad[i].text)), EINVAL, bad[i].why);
 		g_assert_nonnull(strstr(vpmm_last_error(), "vpmm_opts.budget is"));
 		g_setenv("VPMM_BUDGET", bad[i].text, TRUE);
 		/* An empty variable is none. */
@@ -295,9 +270,9 @@ static void test_names(void)
 			assert_error(vpmm_opts_from_env(&opts), EINVAL, bad[i].why);
 		g_unsetenv("VPMM_BUDGET");
 	}
-	assert_error(vpmm_pool_create(&pool, &OPTS(.budget_weight = -1)), EINVAL, "budget_weight is -1: expected a number");
-	assert_error(vpmm_pool_create(&pool, &OPTS(.budget_wait = -2)), EINVAL, "budget_wait is -2: expected a number");
-	assert_error(vpmm_pool_create(&pool, &OPTS(.budget_thread = 2)), EINVAL, "budget_thread is 2");
+	assert_error(vpmm_pool_create(&pool, &BUDGET_OPTS(.budget_weight = -1)), EINVAL, "budget_weight is -1: expected a number");
+	assert_error(vpmm_pool_create(&pool, &BUDGET_OPTS(.budget_wait = -2)), EINVAL, "budget_wait is -2: expected a number");
+	assert_error(vpmm_pool_create(&pool, &BUDGET_OPTS(.budget_thread = 2)), EINVAL, "budget_thread is 2");
 }
 
 /* A file or a folder that is not as it should be is refused by name, and not touched. */
@@ -393,12 +368,12 @@ static void test_files(void)
 		if (spoilt[i].root && geteuid())
 			continue;
 		budget_folder();
-		fixture_open(&f, OPTS());
+		fixture_open(&f, BUDGET_OPTS());
 		fixture_close(&f);
 		path = budget_path("test", budget_uuid);
 		folder = g_path_get_dirname(path);
 		spoilt[i].spoil(path, folder);
-		assert_error(vpmm_pool_create(&pool, &OPTS()), EINVAL, spoilt[i].why);
+		assert_error(vpmm_pool_create(&pool, &BUDGET_OPTS()), EINVAL, spoilt[i].why);
 		g_assert_nonnull(strstr(vpmm_last_error(), "VPMM_BUDGET: /"));
 		fixture_assert_nothing_left();
 		budget_remove_folder();
@@ -416,13 +391,13 @@ static void test_path(void)
 	struct vpmm_pool *pool;
 	struct fixture f;
 
-	fixture_open(&f, NAMED(name));
+	fixture_open(&f, BUDGET_NAMED(name));
 	fixture_free(&f, fixture_malloc(&f, 40, f.streams[0]), f.streams[0]);
 	fixture_close(&f);
 	file = g_strdup_printf("%s/mine.686f7374206465766963652030000000", folder);
 	g_assert_cmpint(g_remove(file), ==, 0);
 	g_assert_cmpint(g_rmdir(folder), ==, 0);
-	assert_error(vpmm_pool_create(&pool, &NAMED("/nonexistent/x/y")), ENOENT, "VPMM_BUDGET: /nonexistent/x");
+	assert_error(vpmm_pool_create(&pool, &BUDGET_NAMED("/nonexistent/x/y")), ENOENT, "VPMM_BUDGET: /nonexistent/x");
 	g_free(folder);
 	g_free(name);
 	g_free(file);
@@ -436,7 +411,7 @@ static void test_kinds(void)
 	void *shareable, *small, *grown, *shared;
 	struct fixture f;
 
-	fixture_open(&f, OPTS(.export_as = VPMM_EXPORT_FD, .small = VPMM_SMALL_DRIVER, .pages = 3));
+	fixture_open(&f, BUDGET_OPTS(.export_as = VPMM_EXPORT_FD, .small = VPMM_SMALL_DRIVER, .pages = 3));
 	file = budget_map("test");
 	g_assert_cmpuint(budget_sum(file), ==, 3 * PAGE);
 	assert_ok(vpmm_malloc_flags(f.pool, &shareable, 2 * PAGE, f.streams[0], VPMM_SHAREABLE));
@@ -471,7 +446,7 @@ static void test_failed_clear(void)
 	void *ptr = NULL;
 
 	for (unsigned int passes = 0; passes < 4; passes++) {
-		fixture_open_faulty(&f, OPTS(.export_as = VPMM_EXPORT_FD));
+		fixture_open_faulty(&f, BUDGET_OPTS(.export_as = VPMM_EXPORT_FD));
 		backend_fault_arm(f.pool->core.backend, BACKEND_OP_stream_capture, passes, 1, -EIO);
 		if (!vpmm_malloc_flags(f.pool, &ptr, 2 * PAGE, f.streams[0], VPMM_SHAREABLE | VPMM_ZERO))
 			fixture_free(&f, ptr, f.streams[0]);
@@ -488,7 +463,7 @@ static void test_hostile(void)
 	struct fixture f;
 	void *ptr;
 
-	fixture_open(&f, OPTS(.budget_wait = 1));
+	fixture_open(&f, BUDGET_OPTS(.budget_wait = 1));
 	file = budget_map("test");
 	for (int round = 0; round < 200; round++) {
 		unsigned char *bytes = (unsigned char *)file->slots;
@@ -499,7 +474,7 @@ static void test_hostile(void)
 		atomic_store(&file->used, (uint32_t)g_test_rand_int());
 		atomic_store(&file->died, g_test_rand_bit() ? UINT64_MAX : 0);
 		/* Nobody has the locks of those slots, so they are found dead. */
-		if (!try_malloc(&f, &ptr, (size_t)g_test_rand_int_range(1, 40)))
+		if (!budget_malloc(&f, &ptr, (size_t)g_test_rand_int_range(1, 40)))
 			assert_ok(vpmm_free(f.pool, ptr, f.streams[0]));
 		fixture_stats(&f);
 		assert_ok(vpmm_pool_check(f.pool));
@@ -507,7 +482,7 @@ static void test_hostile(void)
 	atomic_store(&file->size, UINT64_MAX);
 	fixture_free(&f, fixture_malloc(&f, 60, f.streams[0]), f.streams[0]);
 	atomic_store(&file->size, 0);
-	assert_error(try_malloc(&f, &ptr, 70), ENOMEM, "");
+	assert_error(budget_malloc(&f, &ptr, 70), ENOMEM, "");
 	budget_unmap(file);
 	fixture_close(&f);
 }
@@ -520,7 +495,7 @@ static void *churn(void *data)
 	for (int i = 0; i < 100; i++) {
 		void *ptr;
 
-		if (!try_malloc(f, &ptr, 1 + (size_t)i * 7 % 24))
+		if (!budget_malloc(f, &ptr, 1 + (size_t)i * 7 % 24))
 			assert_ok(vpmm_free(f->pool, ptr, f->streams[0]));
 	}
 	return NULL;
@@ -550,7 +525,7 @@ static void test_threads(void)
 	struct fixture f[3];
 
 	for (int i = 0; i < 3; i++)
-		fixture_open(&f[i], OPTS(.budget_wait = 1000, .budget_weight = i + 1));
+		fixture_open(&f[i], BUDGET_OPTS(.budget_wait = 1000, .budget_weight = i + 1));
 	file = budget_map("test");
 	for (int i = 0; i < 3; i++)
 		threads[i] = g_thread_new("churn", churn, &f[i]);
@@ -600,7 +575,7 @@ static void *take_turns(void *data)
 		else
 			token = !sem_wait(&taker->tokens->free);
 		if (token) {
-			assert_ok(try_malloc(taker->f, &blocks[count++], BUDGET_PAGES / TOKENS));
+			assert_ok(budget_malloc(taker->f, &blocks[count++], BUDGET_PAGES / TOKENS));
 		} else {
 			assert_ok(vpmm_free(taker->f->pool, blocks[--count], taker->f->streams[0]));
 			sem_post(&taker->tokens->free);
@@ -623,7 +598,7 @@ static void test_tokens(void)
 
 	g_assert_cmpint(sem_init(&tokens.free, 0, TOKENS), ==, 0);
 	for (int i = 0; i < TAKERS; i++) {
-		fixture_open(&tokens.f[i], OPTS(.budget_wait = 60000));
+		fixture_open(&tokens.f[i], BUDGET_OPTS(.budget_wait = 60000));
 		takers[i] = (struct taker){ &tokens, &tokens.f[i] };
 	}
 	for (int i = 0; i < TAKERS; i++)
@@ -642,13 +617,13 @@ static void test_devices(void)
 	struct fixture a, b;
 	void *ptr, *other;
 
-	fixture_open(&a, OPTS());
-	fixture_open(&b, OPTS(.device = &second));
+	fixture_open(&a, BUDGET_OPTS());
+	fixture_open(&b, BUDGET_OPTS(.device = &second));
 	ptr = fixture_malloc(&a, 40, a.streams[0]);
 	assert_ok(vpmm_malloc(b.pool, &other, 40 * PAGE, NULL));
 	assert_ok(vpmm_free(b.pool, other, NULL));
 	fixture_free(&a, ptr, a.streams[0]);
-	close_both(&a, &b);
+	budget_close_both(&a, &b);
 }
 
 int main(int argc, char **argv)
