@@ -12,8 +12,7 @@
 #include "calls/pool.h"
 #include "calls/shared.h"
 #include "core/alias.h"
-#include "pending/deferred-free.h"
-#include "pending/watch.h"
+#include "pending/pending.h"
 #include "policy/trim.h"
 #include "util/cancel.h"
 #include "util/error.h"
@@ -174,8 +173,7 @@ static int trim_each(struct vpmm_pool *pool, void *data)
 
 	if (pool->core.resting)
 		return 0;
-	watch_collect(&pool->pending);
-	hold_poll_shareable(&pool->pending);
+	pending_collect(&pool->pending);
 	it->released += pool->core.extents.given_back - before;
 	err = trim_pool(&pool->core, keep, it->count ? &bytes : NULL);
 	/* Who keeps nothing is to be as small as can be, for a checkpoint perhaps. */

@@ -8,8 +8,7 @@
 #include "calls/budget.h"
 #include "calls/pool.h"
 #include "core/account.h"
-#include "pending/deferred-free.h"
-#include "pending/watch.h"
+#include "pending/pending.h"
 #include "policy/trim.h"
 #include "settings/settings.h"
 #include "util/error.h"
@@ -51,8 +50,7 @@ uint64_t pool_budget_give(struct vpmm_pool *pool, uint64_t bytes)
 
 	lock_assert_held(&core->lock);
 	error_keep(&kept);
-	watch_collect(&pool->pending);
-	hold_poll_shareable(&pool->pending);
+	pending_collect(&pool->pending);
 	trim_pool(core, mapped > bytes ? mapped - bytes : 0, NULL);
 	given = before - MIN(before, extent_taken(&core->extents));
 	/* A trim leaves what it is to keep, and perhaps a part of an extent more. */
@@ -122,19 +120,14 @@ static uint64_t beyond(const struct extent_map *map)
 	return taken > map->limit ? taken - map->limit : 0;
 }
 
-/*
- * Shareable blocks that are free go first, as they can serve nothing else. A trim leaves what it is to keep, and
- * perhaps a part of an extent more; so the last extent goes after it.
- */
+/* A trim leaves what it is to keep, and perhaps a part of an extent more; so the last extent goes after it. */
 static int trim_to_limit(struct vpmm_pool *pool)
 {
 	struct core *core = &pool->core;
 	int err = 0;
 
-	if (beyond(&core->extents) && !core->resting) {
-		watch_collect(&pool->pending);
-		hold_poll_shareable(&pool->pending);
-	}
+	if (beyond(&core->extents))
+		pending_collect(&pool->pending);
 	if (beyond(&core->extents))
 		err = trim_pool(core, core->extents.limit, NULL);
 	if (!err && beyond(&core->extents))

@@ -231,12 +231,10 @@ int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *h
 {
 	GString *text = g_string_new(error_get());
 	enum lack lack = lack_of(text->str);
-	struct cache_sums cached;
 	uint64_t live, others;
 
 	lock_assert_held(&pool->core.lock);
-	cache_sum(&pool->core, &cached);
-	live = core_live(&pool->core) - cached.bytes;
+	live = core_live(&pool->core) - cache_bytes(&pool->core);
 	g_string_append_printf(text, "; the pool has %s live and %s free", amount(live).text,
 			       amount(core_mapped(&pool->core) - live).text);
 	others = say_room(pool, text, lack, handle);

@@ -344,13 +344,11 @@ int pause_arena(struct tags *tags, struct vpmm_pool *pool, unsigned int flags)
  */
 static int shrink_paused(struct vpmm_pool *pool)
 {
-	struct cache_sums cached;
 	struct error_kept kept;
 
 	cache_flush_all(&pool->core);
-	cache_sum(&pool->core, &cached);
 	error_keep(&kept);
-	if (cached.bytes && cache_await_device(&pool->core))
+	if (cache_bytes(&pool->core) && cache_await_device(&pool->core))
 		error_restore(&kept);
 	return trim_at_rest(&pool->core, 0, NULL);
 }

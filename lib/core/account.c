@@ -258,6 +258,14 @@ void cache_sum(struct core *core, struct cache_sums *sums)
 		add_cache(sums, stream->cache);
 }
 
+uint64_t cache_bytes(struct core *core)
+{
+	struct cache_sums sums;
+
+	cache_sum(core, &sums);
+	return sums.bytes;
+}
+
 uint64_t cache_withheld(struct cache *cache)
 {
 	uint64_t bytes;

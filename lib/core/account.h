@@ -165,6 +165,14 @@ uint64_t account_most(struct account *account);
 void cache_sum(struct core *core, struct cache_sums *sums);
 
 /**
+ * cache_bytes() - the bytes of that sum alone
+ * @core: the pool's core
+ *
+ * Return: bytes.
+ */
+uint64_t cache_bytes(struct core *core);
+
+/**
  * cache_withheld() - the bytes that a stream has freed and others cannot have yet: cached or stranded
  * @cache: the cache
  *

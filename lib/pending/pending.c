@@ -43,6 +43,15 @@ static bool is_idle(struct stream *stream)
 	return stream->refs == own && g_queue_is_empty(&stream->pending) && cache_is_empty(stream->cache);
 }
 
+void pending_collect(struct pending *pending)
+{
+	lock_assert_held(&pending->core->lock);
+	if (pending->core->resting)
+		return;
+	watch_collect(pending);
+	hold_poll_shareable(pending);
+}
+
 static void forget_stream(struct pending *pending, struct stream *stream)
 {
 	region_forget(&pending->core->regions, stream);

@@ -65,6 +65,14 @@ void pending_init(struct pending *pending, struct core *core);
 void pending_clear(struct pending *pending);
 
 /**
+ * pending_collect() - free what has waited for work and graphs that have ended, before a trim
+ * @pending: what the pool has pending, its backend entered
+ *
+ * It includes shareable blocks, as they can serve nothing else. A pool at rest keeps all.
+ */
+void pending_collect(struct pending *pending);
+
+/**
  * idle_forget() - forget a stream, unless something refers to it
  * @pending: what the pool has pending
  * @stream: the stream, which may be gone afterwards

@@ -55,15 +55,6 @@ static uint64_t trim_small_pending(struct core *core, bool *given)
 	return busy && held > core->small_live ? held - core->small_live : 0;
 }
 
-/* What stays in the caches after a flush: bytes that are uncovered or stranded. */
-static uint64_t cached_bytes(struct core *core)
-{
-	struct cache_sums cached;
-
-	cache_sum(core, &cached);
-	return cached.bytes;
-}
-
 /* Whether a stream's pending work keeps mappings or slabs from being released. */
 static bool withholds(struct core *core, const struct stream *stream)
 {
@@ -134,7 +125,8 @@ static int wait_for_frees(struct pending *pending, bool device)
 static int reclaim_pending(struct pending *pending, const struct request *request, bool given, bool gone)
 {
 	struct core *core = pending->core;
-	uint64_t cached = cached_bytes(core), deferred = hold_pending(pending), graphs = watch_held(pending);
+	/* What stays in the caches after a flush is uncovered or stranded. */
+	uint64_t cached = cache_bytes(core), deferred = hold_pending(pending), graphs = watch_held(pending);
 	uint64_t small = trim_small_pending(core, &given);
 	int err;
 
