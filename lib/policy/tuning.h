@@ -124,8 +124,12 @@ TUNING(chunks_most, 4, 1)
 
 /* Small requests: span.c */
 
-/* Slabs grow by 1/n of what they have, so that few calls do. Off: no difference in memory. */
-TUNING(span_growth, 8, 1 << 20)
+/*
+ * Slabs grow by 1/n of what they have. A program that grows to 64 MiB, 300 MiB, 1, 5 and 17 GiB by 64 KiB takes at most
+ * 1.004 of that, in 32, 150, 512, 975 and 1,298 creations; with n = 8 up to 1.08, in 23, 37, 47, 61 and 71. Off: 1.000,
+ * in 32, 150, 512, 2,500 and 8,500.
+ */
+TUNING(span_growth, 256, 1 << 20)
 
 /* Several streams and threads: plan.c */
 

@@ -102,6 +102,29 @@ static void test_limit(void)
 	fixture_close(&f);
 }
 
+/* A pool that grows by small steps hardly takes more than is live. */
+static void grow_by(size_t step)
+{
+	enum { PAGES = 480 };
+	struct vpmm_stats stats;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (size_t live = step; live <= PAGES * PAGE; live += step) {
+		fixture_malloc_bytes(&f, step, f.streams[0]);
+		stats = fixture_stats(&f);
+		g_assert_cmpuint(stats.mapped, <=, live + PAGE + live / 100);
+	}
+	fixture_close(&f);
+}
+
+static void test_small_steps(void)
+{
+	grow_by(PAGE);
+	grow_by(PAGE / 32);
+	grow_by(3 * PAGE / 4);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -110,5 +133,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/growth/trim", test_trim);
 	g_test_add_func("/growth/cached-is-free", test_cached_is_free);
 	g_test_add_func("/growth/limit", test_limit);
+	g_test_add_func("/growth/small-steps", test_small_steps);
 	return g_test_run();
 }
