@@ -162,7 +162,7 @@ drv_result cuDevicePrimaryCtxRetain(drv_context *context, drv_device device)
 
 /*
  * The release counts before the driver is asked: of threads that release at once one is the last, and nobody is served
- * in a context that goes. A thread that retains it meanwhile gets a new pool when it allocates.
+ * in a context that goes. The driver serves a thread that retains it meanwhile.
  */
 static int before_release(drv_device device)
 {
@@ -185,9 +185,11 @@ static void forget_device(drv_device device)
 
 static drv_result after_release(drv_device device, int retains, drv_result result)
 {
+	if (retains == 1)
+		primary_left(device);
 	if (result && retains)
 		primary_release_failed(device);
-	if (!result && retains == 1)
+	if (!result && retains == 1 && !primary_retains(device))
 		forget_device(device);
 	return result;
 }

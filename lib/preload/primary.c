@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Primary contexts, known by the program's retains. */
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -10,6 +11,9 @@ static struct {
 	drv_context _Atomic context;	/* as of the last retain; NULL: never retained */
 	atomic_int retains;		/* by the program */
 } primaries[DEVICES_KNOWN];
+
+/* Of the retains while the last release is under way; those that come meanwhile are added to it. */
+#define LEAVING (INT_MIN / 2)
 
 static _Atomic uint64_t retained;	/* devices that ever were, as bits */
 
@@ -86,16 +90,26 @@ void primary_retained(int device, drv_context context)
 
 int primary_retains(int device)
 {
-	return is_known(device) ? primaries[device].retains : 0;
+	const int retains = is_known(device) ? primaries[device].retains : 0;
+
+	return retains > 0 ? retains : 0;
 }
 
 int primary_released(int device)
 {
-	int retains = primary_retains(device);
+	int retains = is_known(device) ? primaries[device].retains : 0;
 
-	while (retains > 0 && !atomic_compare_exchange_weak(&primaries[device].retains, &retains, retains - 1))
+	while (retains && retains != LEAVING &&
+	       !atomic_compare_exchange_weak(&primaries[device].retains, &retains,
+					     retains == 1 ? LEAVING : retains - 1))
 		;
-	return retains;
+	/* The release that is under way counts as one. */
+	return retains < 0 ? retains - LEAVING + (retains != LEAVING) : retains;
+}
+
+void primary_left(int device)
+{
+	primaries[device].retains -= LEAVING;
 }
 
 void primary_release_failed(int device)

@@ -97,9 +97,18 @@ void primary_retained(int device, drv_context context);
  *
  * Where the driver refuses that, primary_release_failed() has to follow.
  *
+ * After the last one the context is not served until primary_left(), even if another thread retains it meanwhile: the
+ * memory that goes is not to be that thread's.
+ *
  * Return: how often it was retained until now, so 1 for the last release.
  */
 int primary_released(int device);
 void primary_release_failed(int device);
+
+/**
+ * primary_left() - the last release is over
+ * @device: its ordinal
+ */
+void primary_left(int device);
 
 #endif /* PRELOAD_PRIMARY_H */

@@ -30,6 +30,7 @@ struct rule {
 	unsigned int skip;
 	unsigned int count;
 	drv_result result;
+	void (*act)(void);
 };
 
 /* Of all that follows; the host backend below has locks of its own, and is called without it. */
@@ -93,10 +94,13 @@ static drv_result count_call(const char *name)
 {
 	drv_result result = DRV_SUCCESS;
 	struct rule *rule;
+	void (*act)(void);
 
 	pthread_mutex_lock(&lock);
 	rule = rule_of(name);
 	rule->calls++;
+	act = rule->act;
+	rule->act = NULL;
 	if (rule->count && rule->skip) {
 		rule->skip--;
 	} else if (rule->count) {
@@ -104,6 +108,8 @@ static drv_result count_call(const char *name)
 		result = rule->result;
 	}
 	pthread_mutex_unlock(&lock);
+	if (act)
+		act();
 	return result;
 }
 
@@ -560,6 +566,13 @@ void fake_cuda_fail(const char *name, unsigned int skip, unsigned int count, drv
 	rule->skip = skip;
 	rule->count = count;
 	rule->result = result;
+	pthread_mutex_unlock(&lock);
+}
+
+void fake_cuda_meanwhile(const char *name, void (*act)(void))
+{
+	pthread_mutex_lock(&lock);
+	rule_of(name)->act = act;
 	pthread_mutex_unlock(&lock);
 }
 

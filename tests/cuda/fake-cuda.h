@@ -15,6 +15,7 @@ struct host_left;
 
 /*
  * fail: after @skip more calls of the driver's call @name, the next @count return @result and do nothing.
+ * meanwhile: the next call of the driver's call @name calls @act first, with none of the driver's locks held.
  * calls: how often the driver's call @name was called.
  * attribute: make an attribute of all devices have a value.
  * part: these devices, as bits by ordinal, can access no other device's memory.
@@ -31,6 +32,7 @@ struct host_left;
  */
 #define FAKE_CUDA_CALLS(X) \
 	X(void, fail, (const char *name, unsigned int skip, unsigned int count, drv_result result)) \
+	X(void, meanwhile, (const char *name, void (*act)(void))) \
 	X(uint64_t, calls, (const char *name)) \
 	X(void, attribute, (drv_device_attribute attribute, int value)) \
 	X(void, part, (uint64_t devices)) \

@@ -451,6 +451,40 @@ static void last_release(void)
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
 }
 
+static drv_deviceptr others;
+
+static gpointer retain_and_alloc(gpointer unused)
+{
+	(void)unused;
+	use_primary(0);
+	others = alloc_bytes(SIZE);
+	return NULL;
+}
+
+static void retain_on_other_thread(void)
+{
+	g_thread_join(g_thread_new("retain", retain_and_alloc, NULL));
+}
+
+static void release_beside_retain(void)
+{
+	/* While a program's last release waits for the device, another thread retains the context, and allocates. */
+	use_primary(0);
+	alloc_bytes(SIZE);
+	fake_cuda_meanwhile("cuCtxSynchronize", retain_on_other_thread);
+	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, 0);
+
+	/* That memory is there until it is freed, and the context until it is released. */
+	g_assert_cmpint(cuMemFree_v2(others), ==, 0);
+	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, 0);
+	g_assert_cmpint(fake_cuda_retained(0), ==, 0);
+
+	/* The library serves those that come later. */
+	use_primary(0);
+	g_assert_cmpint(cuMemFree_v2(alloc_bytes(SIZE)), ==, 0);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
+}
+
 static void failed_release(void)
 {
 	/* A program's last release fails. */
@@ -514,6 +548,7 @@ int main(int argc, char **argv)
 		{ "/memory/host-pools-served", host_pools, { "VPMM_LIMIT=64M" } },
 		{ "/memory/reset", reset },
 		{ "/memory/last-release", last_release },
+		{ "/memory/release-beside-retain", release_beside_retain },
 		{ "/memory/failed-release", failed_release },
 		{ "/memory/stream-destroyed", stream_destroyed },
 	};
