@@ -29,7 +29,7 @@ static uint64_t all_of(int device)
 	return peers[device].by[PEERS_BY_CONTEXT] | peers[device].by[PEERS_BY_POOL];
 }
 
-/* What VPMM_PEERS has let in stays in. */
+/* What VPMM_PEERS has let in stays in. Where no pool can be made, as with a bad setting, the driver serves everything. */
 static int tell_pool(int device, uint64_t before, uint64_t after)
 {
 	struct vpmm_info info = { .size = sizeof(info) };
@@ -39,7 +39,7 @@ static int tell_pool(int device, uint64_t before, uint64_t after)
 
 	err = LIBRARY(vpmm_pool_info, NULL, &info);
 	if (err)
-		return err;
+		return err == -ENOMEM ? err : 0;
 	if (!peers[device].changed)
 		peers[device].before = info.peers;
 	peers[device].changed = true;

@@ -261,6 +261,24 @@ static void peers_refused(void)
 	g_assert_true(reaches(1, va));
 }
 
+static void peers_left_to_driver(void)
+{
+	const drv_access_desc in = { { DRV_MEM_LOCATION_TYPE_DEVICE, 1 }, DRV_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	drv_context owner = use_primary(0);
+	drv_mem_pool preset;
+
+	/* A setting of the pools cannot be understood, so there is none. */
+	g_assert_cmpint(cuDeviceGetDefaultMemPool(&preset, 0), ==, 0);
+	use_primary(1);
+
+	/* The driver serves everything, and so it answers this. */
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+	g_assert_cmpint(cuMemPoolSetAccess(preset, &in, 1), ==, 0);
+	alloc_bytes(SIZE);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
+	g_assert_cmpint(cuCtxDisablePeerAccess(owner), ==, 0);
+}
+
 static void peers_after_reset(void)
 {
 	drv_context owner;
@@ -297,6 +315,7 @@ int main(int argc, char **argv)
 		{ "/attributes/pool-access-elsewhere", pool_access_elsewhere, { "VPMM_HOST_DEVICES=2" } },
 		{ "/attributes/peers-of-settings", peers_of_settings, { "VPMM_HOST_DEVICES=3", "VPMM_PEERS=1" } },
 		{ "/attributes/peers-refused", peers_refused, { "VPMM_HOST_DEVICES=3" } },
+		{ "/attributes/peers-no-pool", peers_left_to_driver, { "VPMM_HOST_DEVICES=2", "VPMM_LIMIT=64X" } },
 		{ "/attributes/peers-after-reset", peers_after_reset, { "VPMM_HOST_DEVICES=3" } },
 	};
 
