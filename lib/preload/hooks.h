@@ -74,6 +74,7 @@
 /* The same, for what is only called. */
 #define PRELOAD_CALLS(X) \
 	X(cuCtxGetCurrent, (drv_context *context)) \
+	X(cuCtxGetDevice, (drv_device *device)) \
 	X(cuCtxGetFlags, (unsigned int *flags)) \
 	X(cuCtxSetFlags, (unsigned int flags)) \
 	X(cuCtxPushCurrent_v2, (drv_context context)) \

@@ -15,21 +15,39 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* By what a device was let in: each of these is taken back by itself. */
-enum peers_by { PEERS_BY_CONTEXT, PEERS_BY_POOL, PEERS_BY };
+/* By what devices were let in: each of these is taken back by itself. */
+struct access {
+	unsigned int contexts[DEVICES_KNOWN];	/* of each device: how many have enabled it */
+	uint64_t pool;
+};
 
 static struct {
-	uint64_t by[PEERS_BY];
+	struct access access;
 	uint64_t before;		/* who could access the pool before the first change */
 	bool changed;
 } peers[DEVICES_KNOWN];
 
-static uint64_t all_of(int device)
+static uint64_t bit_of(int device)
 {
-	return peers[device].by[PEERS_BY_CONTEXT] | peers[device].by[PEERS_BY_POOL];
+	return UINT64_C(1) << device;
 }
 
-/* What VPMM_PEERS has let in stays in. Where no pool can be made, as with a bad setting, the driver serves everything. */
+/* Who has access to the memory of a device besides that. */
+static uint64_t all_of(const struct access *access, int device)
+{
+	uint64_t all = access->pool;
+	int i;
+
+	for (i = 0; i < DEVICES_KNOWN; i++)
+		if (access->contexts[i])
+			all |= bit_of(i);
+	return all & ~bit_of(device);
+}
+
+/*
+ * What VPMM_PEERS has let in stays in. Where no pool can be made, as with a bad setting or an old driver, the driver
+ * serves everything.
+ */
 static int tell_pool(int device, uint64_t before, uint64_t after)
 {
 	struct vpmm_info info = { .size = sizeof(info) };
@@ -39,7 +57,7 @@ static int tell_pool(int device, uint64_t before, uint64_t after)
 
 	err = LIBRARY(vpmm_pool_info, NULL, &info);
 	if (err)
-		return err == -ENOMEM ? err : 0;
+		return err == -EINVAL || err == -ENOTSUP ? 0 : err;
 	if (!peers[device].changed)
 		peers[device].before = info.peers;
 	peers[device].changed = true;
@@ -52,52 +70,62 @@ static int tell_pool(int device, uint64_t before, uint64_t after)
 	return LIBRARY(vpmm_pool_set_peers, NULL, devices, count);
 }
 
-/* Changes who can access the memory of a device; a primary context that the library serves is current. */
-static drv_result change_peers(int device, enum peers_by by, uint64_t allow, uint64_t deny)
+/* Changes who can access the memory of a device, whose primary context the program has. Called with the lock held. */
+static drv_result change_peers(int device, const struct access *after)
 {
-	uint64_t before, was;
+	struct access *now = &peers[device].access;
+	drv_result result = primary_push(device);
 	int err;
 
-	if (primary_push(device))
-		return DRV_SUCCESS;
-	pthread_mutex_lock(&lock);
-	before = all_of(device);
-	was = peers[device].by[by];
-	peers[device].by[by] = ((was & ~deny) | allow) & ~(UINT64_C(1) << device);
-	err = tell_pool(device, before, all_of(device));
-	if (err)
-		peers[device].by[by] = was;
-	pthread_mutex_unlock(&lock);
+	if (result)
+		return result;
+	err = tell_pool(device, all_of(now, device), all_of(after, device));
 	primary_pop();
-	if (!err)
-		return DRV_SUCCESS;
-	return err == -ENOMEM ? DRV_ERROR_OUT_OF_MEMORY : DRV_ERROR_PEER_ACCESS_UNSUPPORTED;
+	if (err)
+		return err == -ENOMEM ? DRV_ERROR_OUT_OF_MEMORY : DRV_ERROR_PEER_ACCESS_UNSUPPORTED;
+	*now = *after;
+	return DRV_SUCCESS;
 }
 
 void peers_forget(int device)
 {
-	int i, by;
+	int i;
 
 	pthread_mutex_lock(&lock);
 	peers[device].changed = false;
-	for (by = 0; by < PEERS_BY; by++) {
-		peers[device].by[by] = 0;
-		for (i = 0; i < DEVICES_KNOWN; i++)
-			peers[i].by[by] &= ~(UINT64_C(1) << device);
+	peers[device].access = (struct access){ .pool = 0 };
+	for (i = 0; i < DEVICES_KNOWN; i++) {
+		peers[i].access.contexts[device] = 0;
+		peers[i].access.pool &= ~bit_of(device);
 	}
 	pthread_mutex_unlock(&lock);
 }
 
-/* The current context gets access to the memory of @peer, or loses it. */
+/*
+ * The current context, which need not be a primary one, gets access to the memory of @peer, or loses it. Mapped memory
+ * can be accessed by all contexts of a device, or by none.
+ */
 static drv_result change_by_context(drv_context peer, bool allow)
 {
-	int device, owner;
-	uint64_t bit;
+	drv_device device = 0;
+	struct access after;
+	drv_result result;
+	int owner;
 
-	if (!library_serves(&device) || !primary_of(peer, &owner))
+	if (!primary_of(peer, &owner) || !library_ready())
 		return DRV_SUCCESS;
-	bit = UINT64_C(1) << device;
-	return change_peers(owner, PEERS_BY_CONTEXT, allow ? bit : 0, allow ? 0 : bit);
+	result = FORWARD(cuCtxGetDevice, &device);
+	if (result || device < 0 || device >= DEVICES_KNOWN)
+		return result;
+	pthread_mutex_lock(&lock);
+	after = peers[owner].access;
+	if (allow)
+		after.contexts[device]++;
+	else if (after.contexts[device])
+		after.contexts[device]--;
+	result = change_peers(owner, &after);
+	pthread_mutex_unlock(&lock);
+	return result;
 }
 
 drv_result cuCtxEnablePeerAccess(drv_context peer, unsigned int flags)
@@ -123,6 +151,7 @@ drv_result cuMemPoolSetAccess(drv_mem_pool pool, const drv_access_desc *descs, s
 {
 	drv_result result = FORWARD(cuMemPoolSetAccess, pool, descs, count);
 	uint64_t allow = 0, deny = 0;
+	struct access after;
 	int owner;
 	size_t i;
 
@@ -133,9 +162,14 @@ drv_result cuMemPoolSetAccess(drv_mem_pool pool, const drv_access_desc *descs, s
 		    descs[i].location.id >= DEVICES_KNOWN)
 			continue;
 		if (descs[i].flags == DRV_MEM_ACCESS_FLAGS_PROT_READWRITE)
-			allow |= UINT64_C(1) << descs[i].location.id;
+			allow |= bit_of(descs[i].location.id);
 		else
-			deny |= UINT64_C(1) << descs[i].location.id;
+			deny |= bit_of(descs[i].location.id);
 	}
-	return change_peers(owner, PEERS_BY_POOL, allow, deny);
+	pthread_mutex_lock(&lock);
+	after = peers[owner].access;
+	after.pool = (after.pool & ~deny) | allow;
+	result = change_peers(owner, &after);
+	pthread_mutex_unlock(&lock);
+	return result;
 }

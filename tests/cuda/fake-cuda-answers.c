@@ -19,7 +19,6 @@ enum {
 #define MAPPING ((size_t)2 << 20)
 
 static unsigned int flags_of_contexts;
-static uint64_t enabled[64];		/* by device: whose memory it can access */
 
 drv_result cuPointerGetAttribute(void *value, drv_enum attribute, drv_deviceptr va)
 {
@@ -96,9 +95,9 @@ drv_result cuCtxEnablePeerAccess(drv_context peer, unsigned int flags)
 	const uint64_t bit = UINT64_C(1) << peer->device;
 
 	BEGIN_IN(cuCtxEnablePeerAccess, context);
-	if (flags || peer == context || enabled[context->device] & bit)
+	if (flags || peer == context || context->enabled & bit)
 		return DRV_ERROR_INVALID_VALUE;
-	enabled[context->device] |= bit;
+	context->enabled |= bit;
 	return DRV_SUCCESS;
 }
 
@@ -107,8 +106,8 @@ drv_result cuCtxDisablePeerAccess(drv_context peer)
 	const uint64_t bit = UINT64_C(1) << peer->device;
 
 	BEGIN_IN(cuCtxDisablePeerAccess, context);
-	if (!(enabled[context->device] & bit))
+	if (!(context->enabled & bit))
 		return DRV_ERROR_INVALID_VALUE;
-	enabled[context->device] &= ~bit;
+	context->enabled &= ~bit;
 	return DRV_SUCCESS;
 }

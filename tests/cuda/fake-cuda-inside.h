@@ -30,6 +30,7 @@ struct CUctx_st {
 	int references;
 	bool reset;			/* since it was last retained */
 	uint64_t id;			/* another one after a reset */
+	uint64_t enabled;		/* devices whose memory it can access, as bits */
 	struct backend *be;		/* NULL: destroyed */
 };
 

@@ -242,6 +242,35 @@ static void peers_of_settings(void)
 	g_assert_true(reaches(1, va));
 }
 
+static void peers_of_other_contexts(void)
+{
+	drv_context owner, primary, others[2];
+	drv_deviceptr va;
+
+	/* Contexts of device 1 let it access the memory of device 0, and none but one of them is a primary one. */
+	owner = use_primary(0);
+	va = alloc_bytes(SIZE);
+	primary = use_primary(1);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+	for (int i = 0; i < 2; i++) {
+		g_assert_cmpint(fake_cuda_context_create(&others[i], 1), ==, 0);
+		g_assert_cmpint(cuCtxSetCurrent(others[i]), ==, 0);
+		g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+	}
+
+	/* It can until the last of them has taken that back. */
+	g_assert_cmpint(cuCtxDisablePeerAccess(owner), ==, 0);
+	g_assert_cmpint(cuCtxSetCurrent(primary), ==, 0);
+	g_assert_cmpint(cuCtxDisablePeerAccess(owner), ==, 0);
+	g_assert_true(reaches(1, va));
+	g_assert_cmpint(cuCtxSetCurrent(others[0]), ==, 0);
+	g_assert_cmpint(cuCtxDisablePeerAccess(owner), ==, 0);
+	g_assert_false(reaches(1, va));
+	g_assert_cmpint(cuCtxSetCurrent(primary), ==, 0);
+	for (int i = 0; i < 2; i++)
+		g_assert_cmpint(cuCtxDestroy_v2(others[i]), ==, 0);
+}
+
 static void peers_refused(void)
 {
 	drv_context owner;
@@ -254,9 +283,14 @@ static void peers_refused(void)
 	fake_cuda_part(3);
 	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, DRV_ERROR_PEER_ACCESS_UNSUPPORTED);
 
+	fake_cuda_part(0);
+
+	/* Or the device's context cannot be entered for that. */
+	fake_cuda_fail("cuCtxPushCurrent", 0, 1, DRV_ERROR_UNKNOWN);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, DRV_ERROR_UNKNOWN);
+
 	/* Nothing has changed, and it can be tried again. */
 	g_assert_false(reaches(1, va));
-	fake_cuda_part(0);
 	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
 	g_assert_true(reaches(1, va));
 }
@@ -314,6 +348,7 @@ int main(int argc, char **argv)
 		{ "/attributes/pool-access", pool_access, { "VPMM_HOST_DEVICES=3" } },
 		{ "/attributes/pool-access-elsewhere", pool_access_elsewhere, { "VPMM_HOST_DEVICES=2" } },
 		{ "/attributes/peers-of-settings", peers_of_settings, { "VPMM_HOST_DEVICES=3", "VPMM_PEERS=1" } },
+		{ "/attributes/peers-of-other-contexts", peers_of_other_contexts, { "VPMM_HOST_DEVICES=2" } },
 		{ "/attributes/peers-refused", peers_refused, { "VPMM_HOST_DEVICES=3" } },
 		{ "/attributes/peers-no-pool", peers_left_to_driver, { "VPMM_HOST_DEVICES=2", "VPMM_LIMIT=64X" } },
 		{ "/attributes/peers-after-reset", peers_after_reset, { "VPMM_HOST_DEVICES=3" } },
