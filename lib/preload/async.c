@@ -76,7 +76,7 @@ static bool serve_ordered(drv_deviceptr *va, const struct ordered *request, drv_
 /*
  * What the driver says to a free on a stream that it answers an error for, such as the legacy default stream while a
  * blocking stream is under capture, and what becomes of the capture then, a call of the same kind finds out. Of a block
- * of ours the driver would say that it knows of none.
+ * of ours the driver would say that it knows of none; or free it, if it has it for the library.
  */
 static drv_result refuse_free(drv_stream stream)
 {
@@ -113,28 +113,12 @@ static bool is_on_other(drv_deviceptr va, drv_stream stream, struct vpmm_allocat
 	       block->base == (void *)va && !stream_is_of(stream, block->device);
 }
 
-/* What vpmm_free() has returned. */
-static drv_result result_of(int err)
-{
-	switch (err) {
-	case 0:
-		return DRV_SUCCESS;
-	case -ENOMEM:
-		return DRV_ERROR_OUT_OF_MEMORY;
-	default:
-		return DRV_ERROR_INVALID_VALUE;
-	}
-}
-
-/*
- * -EINVAL is about a block of somebody else, or a stream that is none, and the driver tells the two apart; unless it has
- * the block for the library still, and would free it once more.
- */
+/* A block of somebody else is the driver's to free; unless it has that for the library still, after an earlier free. */
 static bool free_ordered(drv_deviceptr va, drv_stream stream, drv_result *result)
 {
 	drv_capture_status status = DRV_STREAM_CAPTURE_STATUS_NONE;
 	struct vpmm_allocation block;
-	int err;
+	drv_result refused;
 
 	if (!va || !library_used())
 		return false;
@@ -149,9 +133,15 @@ static bool free_ordered(drv_deviceptr va, drv_stream stream, drv_result *result
 		*result = free_on_other(&block, stream);
 		return true;
 	}
-	err = LIBRARY(vpmm_free, NULL, (void *)va, stream);
-	*result = result_of(err);
-	return !err || err == -ENOMEM || library_look(va, &block) == -EALREADY;
+	*result = free_on((void *)va, stream);
+	if (!*result || *result == DRV_ERROR_OUT_OF_MEMORY)
+		return true;
+	if (!is_ours(va))
+		return library_look(va, &block) == -EALREADY;
+	refused = refuse_free(stream);
+	if (refused)
+		*result = refused;
+	return true;
 }
 
 /* What is captured is none of the process's allocations yet. */

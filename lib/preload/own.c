@@ -33,7 +33,7 @@ void own_forget(int device)
 }
 
 /* The pool is found by the address, as it may have ended. */
-static drv_result free_on(void *base, drv_stream stream)
+drv_result free_on(void *base, drv_stream stream)
 {
 	switch (LIBRARY(vpmm_free, NULL, base, stream)) {
 	case 0:

@@ -27,6 +27,17 @@ drv_stream own_stream(int device);
 void own_forget(int device);
 
 /**
+ * free_on() - free a block in the order of a stream
+ * @base: where the block begins, or any other address
+ * @stream: the stream; VPMM_STREAM_ANY: behind all work of its context
+ *
+ * Context: any thread.
+ * Return: 0; CUDA_ERROR_OUT_OF_MEMORY if the driver has no memory for an event; CUDA_ERROR_INVALID_VALUE if no block
+ * begins there, or the stream is none; CUDA_ERROR_UNKNOWN if the driver's call has failed.
+ */
+drv_result free_on(void *base, drv_stream stream);
+
+/**
  * free_without_stream() - free a block behind all work of its context
  * @block: the block
  *

@@ -218,6 +218,21 @@ static void freed_twice_at_work(void)
 	fake_cuda_complete(stream, UINT_MAX);
 }
 
+static void failed_free(void)
+{
+	drv_deviceptr va;
+
+	/* The driver fails once to take back what it has for the library. */
+	use_primary(0);
+	va = alloc_async(1000, NULL);
+	fake_cuda_fail("cuMemFreeAsync", 0, 1, DRV_ERROR_UNKNOWN);
+	g_assert_cmpint(cuMemFreeAsync(va, NULL), ==, DRV_ERROR_UNKNOWN);
+
+	/* So does the free, and the block is still there. */
+	g_assert_cmpint(cuMemFreeAsync(va, NULL), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(va, NULL), ==, DRV_ERROR_INVALID_VALUE);
+}
+
 static void captured(void)
 {
 	drv_deviceptr va, outside;
@@ -531,6 +546,7 @@ int main(int argc, char **argv)
 		{ "/memory/freed-twice-at-work", freed_twice_at_work,
 		  { "VPMM_SMALL=driver", "VPMM_PRELOAD_FREE=ordered" } },
 		{ "/memory/freed-twice-ordered", freed_twice, { "VPMM_SMALL=driver", "VPMM_PRELOAD_FREE=ordered" } },
+		{ "/memory/failed-free", failed_free, { "VPMM_SMALL=driver" } },
 		{ "/memory/captured", captured },
 		{ "/memory/info", free_memory_is_told },
 		{ "/memory/limit", limited, { "VPMM_LIMIT=64M" } },
