@@ -24,8 +24,9 @@
 
 /* The process exits, and all has been reported; the program may release its contexts after that. */
 static atomic_bool over;
-/* The program has had a primary context; and a pool had something to report. */
-static atomic_bool used, served;
+/* The process that has had a primary context, which its children have not; and a pool had something to report. */
+static _Atomic pid_t user;
+static atomic_bool served;
 
 /* The sampled stacks, as a dump of the pool has them behind everything else; NULL: none, or for free(). */
 static char *read_stacks(void)
@@ -100,7 +101,7 @@ void report_at_exit(void)
 
 	if (!settings()->report)
 		return;
-	used = true;
+	user = getpid();
 	pthread_once(&once, register_once);
 }
 
@@ -169,7 +170,7 @@ static void __attribute__((destructor)) report_nothing(void)
 	if (!name || !*name || served || !driver_is_loaded() || !settings()->on || settings()->monitor)
 		return;
 	front = in_front();
-	file = front || used ? file_open("VPMM_PRELOAD_REPORT", "ae", NULL) : NULL;
+	file = front || user == getpid() ? file_open("VPMM_PRELOAD_REPORT", "ae", NULL) : NULL;
 	if (!file)
 		return;
 	fprintf(file, "{\"pid\": %ld, \"mallocs\": 0", (long)getpid());

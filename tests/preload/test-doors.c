@@ -6,6 +6,7 @@
 #define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <glib.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -301,8 +302,22 @@ static void served_nothing(void)
 	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
 }
 
-/* The report of a process of that kind, which is for g_free(). */
-static char *reported(void)
+/* So does a child of it. */
+static void forks(void)
+{
+	int status;
+	pid_t pid;
+
+	served_nothing();
+	pid = fork();
+	if (!pid)
+		exit(0);
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(status, ==, 0);
+}
+
+/* The report of a process of one of these kinds, which is for g_free(). */
+static char *reported(const char *scene)
 {
 	const char *program = "/proc/self/exe";
 	char *path, *text;
@@ -316,7 +331,7 @@ static char *reported(void)
 	if (!pid) {
 		preload_again();
 		g_setenv("VPMM_PRELOAD_REPORT", path, TRUE);
-		g_setenv("VPMM_TEST_SCENE", "/doors/served-nothing", TRUE);
+		g_setenv("VPMM_TEST_SCENE", scene, TRUE);
 		execl(program, program, (char *)NULL);
 		_exit(127);
 	}
@@ -330,7 +345,7 @@ static char *reported(void)
 
 static void quota_before(void)
 {
-	char *text = reported();
+	char *text = reported("/doors/served-nothing");
 
 	/* A library of quotas stands in front of us, and passes its calls by. The report says so, once. */
 	g_assert_true(g_regex_match_simple("^\\{\"pid\": \\d+, \"mallocs\": 0, \"in_front\": \"" QUOTA_OBJECT
@@ -340,9 +355,9 @@ static void quota_before(void)
 
 static void too_small(void)
 {
-	char *text = reported();
+	char *text = reported("/doors/forks");
 
-	/* All that a program allocates is left to the driver. */
+	/* All that a program allocates is left to the driver. Its child has no context to report on. */
 	g_assert_true(g_regex_match_simple("^\\{\"pid\": \\d+, \"mallocs\": 0\\}\n$", text, 0, 0));
 	g_free(text);
 }
@@ -585,6 +600,7 @@ int main(int argc, char **argv)
 		{ "/doors/quota-before", quota_before, { NULL }, QUOTA_OBJECT },
 		{ "/doors/too-small", too_small, { "VPMM_PRELOAD_MIN=1G" } },
 		{ "/doors/served-nothing", served_nothing },
+		{ "/doors/forks", forks },
 		{ "/doors/dlerror", errors_of_lookups },
 		{ "/doors/threads", threads },
 		{ "/doors/constructor", in_constructor },
