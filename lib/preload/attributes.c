@@ -76,8 +76,9 @@ drv_result cuPointerSetAttribute(const void *value, drv_enum attribute, drv_devi
 	struct vpmm_allocation block;
 	drv_result result;
 
-	if (attribute == POINTER_SYNC_MEMOPS && value && *(const int *)value && library_find(va, &block) &&
-	    synchronize_memops(block.device))
+	/* Cleared for one block, it stays set for the context, as other blocks may need it. */
+	if (attribute == POINTER_SYNC_MEMOPS && value && library_find(va, &block) &&
+	    (!*(const int *)value || synchronize_memops(block.device)))
 		return DRV_SUCCESS;
 	result = FORWARD(cuPointerSetAttribute, value, attribute, va);
 	/* Of mapped memory the driver says so of any attribute, also of those that cannot be set. */

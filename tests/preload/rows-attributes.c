@@ -160,11 +160,12 @@ static void buffer_ids(int arg)
 
 static void sync_memops(int arg)
 {
-	unsigned int on = 1;
+	unsigned int on = 1, off = 0;
 	address va = get(LARGE);
 
 	(void)arg;
 	said("set", CU(cuPointerSetAttribute, &on, SYNC_MEMOPS, va));
+	said("clear", CU(cuPointerSetAttribute, &off, SYNC_MEMOPS, va));
 	said("free", CU(cuMemFree_v2, va));
 }
 

@@ -68,17 +68,25 @@ static void sync_memops(void)
 {
 	unsigned int flags;
 	drv_deviceptr va;
-	int yes = 1;
+	int yes = 1, no = 0;
 
-	/* A program wants copies of a block to be synchronous. */
+	/* A program wants copies of a block to be synchronous, which they are not to begin with. */
 	use_primary(0);
 	va = alloc_bytes(SIZE);
+	g_assert_cmpint(cuPointerSetAttribute(&no, SYNC_MEMOPS, va), ==, 0);
+	g_assert_cmpint(cuCtxGetFlags(&flags), ==, 0);
+	g_assert_cmphex(flags, ==, 0);
 	g_assert_cmpint(cuPointerSetAttribute(&yes, SYNC_MEMOPS, va), ==, 0);
 
 	/* Those of the context are; for other memory the driver answers. */
 	g_assert_cmpint(cuCtxGetFlags(&flags), ==, 0);
 	g_assert_cmphex(flags, ==, CTX_SYNC_MEMOPS);
 	g_assert_cmpint(cuPointerSetAttribute(&yes, SYNC_MEMOPS, 77), ==, DRV_ERROR_NOT_SUPPORTED);
+
+	/* They stay so for other blocks when the program has no more need of it for one. */
+	g_assert_cmpint(cuPointerSetAttribute(&no, SYNC_MEMOPS, va), ==, 0);
+	g_assert_cmpint(cuCtxGetFlags(&flags), ==, 0);
+	g_assert_cmphex(flags, ==, CTX_SYNC_MEMOPS);
 }
 
 static void share_twice(drv_deviceptr va)
