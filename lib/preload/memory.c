@@ -153,9 +153,11 @@ static void add_free(size_t *free, size_t *total)
 drv_result cuMemGetInfo_v2(size_t *free, size_t *total)
 {
 	drv_result result = FORWARD(cuMemGetInfo_v2, free, total);
+	size_t unasked = 0;
 	int device;
 
-	if (!result && free && library_serves(&device))
-		add_free(free, total);
+	/* Either can be left out. */
+	if (!result && library_serves(&device))
+		add_free(free ? free : &unasked, total);
 	return result;
 }

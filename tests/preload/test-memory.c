@@ -273,11 +273,15 @@ static void free_memory_is_told(void)
 
 static void limited(void)
 {
+	size_t free, total, alone;
 	drv_deviceptr va;
 
 	/* With a limit or a budget of 64 MiB, a program is told of so much, and less of what it has. */
 	use_primary(0);
 	g_assert_cmpuint(free_memory(), ==, 64 << 20);
+	g_assert_cmpint(cuMemGetInfo_v2(&free, &total), ==, 0);
+	g_assert_cmpint(cuMemGetInfo_v2(NULL, &alone), ==, 0);
+	g_assert_cmpuint(alone, ==, total);
 	va = alloc_bytes(32 << 20);
 	g_assert_cmpuint(free_memory(), ==, 32 << 20);
 
