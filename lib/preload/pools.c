@@ -63,17 +63,25 @@ static bool is_count(drv_pool_attribute attribute)
 	return attribute >= DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT && attribute <= DRV_MEMPOOL_ATTR_USED_MEM_HIGH;
 }
 
+static uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* What the driver's allocator serves for the library is in the peak of what was requested only. */
 static uint64_t count_of(const struct vpmm_stats *stats, drv_pool_attribute attribute)
 {
+	const uint64_t used = stats->live + stats->small_live + stats->shareable;
+
 	switch (attribute) {
 	case DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
 		return stats->mapped + stats->small_mapped + stats->shareable + stats->shared;
 	case DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
 		return stats->peak_taken;
 	case DRV_MEMPOOL_ATTR_USED_MEM_CURRENT:
-		return stats->live + stats->small_live + stats->shareable;
+		return used;
 	default:
-		return stats->peak_live;
+		return most(most(stats->peak_live, stats->peak_requested), used);
 	}
 }
 

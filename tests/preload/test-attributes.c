@@ -151,6 +151,27 @@ static void pool_attributes(void)
 	g_assert_cmpuint(get(preset, DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH), ==, 0);
 }
 
+static void pool_attributes_of_small(void)
+{
+	drv_mem_pool preset;
+	uint64_t none = 0;
+	drv_deviceptr va;
+
+	/* A program has only blocks that the driver's allocator serves for the library. */
+	use_primary(0);
+	g_assert_cmpint(cuDeviceGetDefaultMemPool(&preset, 0), ==, 0);
+	va = alloc_async(1000, NULL);
+	g_assert_cmpuint(get(preset, DRV_MEMPOOL_ATTR_USED_MEM_CURRENT), ==, 1000);
+	g_assert_cmpuint(get(preset, DRV_MEMPOOL_ATTR_USED_MEM_HIGH), ==, 1000);
+
+	/* The high mark has them, and keeps them, until it begins anew. */
+	g_assert_cmpint(cuMemFreeAsync(va, NULL), ==, 0);
+	g_assert_cmpuint(get(preset, DRV_MEMPOOL_ATTR_USED_MEM_CURRENT), ==, 0);
+	g_assert_cmpuint(get(preset, DRV_MEMPOOL_ATTR_USED_MEM_HIGH), ==, 1000);
+	g_assert_cmpint(cuMemPoolSetAttribute(preset, DRV_MEMPOOL_ATTR_USED_MEM_HIGH, &none), ==, 0);
+	g_assert_cmpuint(get(preset, DRV_MEMPOOL_ATTR_USED_MEM_HIGH), ==, 0);
+}
+
 static bool reaches(int device, drv_deviceptr va)
 {
 	return !fake_cuda_check_access(device, va, SIZE);
@@ -352,6 +373,7 @@ int main(int argc, char **argv)
 		{ "/attributes/sync-memops", sync_memops },
 		{ "/attributes/ipc", ipc },
 		{ "/attributes/pool", pool_attributes },
+		{ "/attributes/pool-small", pool_attributes_of_small, { "VPMM_SMALL=driver" } },
 		{ "/attributes/peers", peers, { "VPMM_HOST_DEVICES=3" } },
 		{ "/attributes/pool-access", pool_access, { "VPMM_HOST_DEVICES=3" } },
 		{ "/attributes/pool-access-elsewhere", pool_access_elsewhere, { "VPMM_HOST_DEVICES=2" } },
