@@ -171,7 +171,7 @@ static void note_async_free(drv_deviceptr va, drv_stream stream)
 		\
 		if (serve_ordered(va, &request, &result)) \
 			return result; \
-		return note_ordered(FORWARD(name, __VA_ARGS__), va, &request); \
+		return note_ordered(FORWARD_REQUEST(name, __VA_ARGS__), va, &request); \
 	}
 #define FREES(name, meant) \
 	drv_result name(drv_deviceptr va, drv_stream stream) \

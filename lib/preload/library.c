@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "preload/driver.h"
 #include "preload/gate.h"
 #include "preload/library.h"
 #include "preload/primary.h"
@@ -224,4 +225,17 @@ bool library_answer(int device, int err, void *ptr, drv_deviceptr *va, drv_resul
 	}
 	LIBRARY(vpmm_pool_trim, NULL, 0, NULL);
 	return false;
+}
+
+bool library_makes_room(drv_result result)
+{
+	size_t released = 0;
+	drv_device device = 0;
+
+	if (result != DRV_ERROR_OUT_OF_MEMORY || !library_serving() || FORWARD(cuCtxGetDevice, &device) ||
+	    primary_push(device))
+		return false;
+	LIBRARY(vpmm_pool_trim, NULL, 0, &released);
+	primary_pop();
+	return released;
 }

@@ -131,4 +131,23 @@ void library_served_no_more(int device);
  */
 bool library_answer(int device, int err, void *ptr, drv_deviceptr *va, drv_result *result);
 
+/**
+ * library_makes_room() - give the library's free memory back where the driver has none
+ * @result: the driver's answer to a request for memory
+ *
+ * Context: any thread; the context of the request is current.
+ * Return: whether there was any on that device, so that the driver is to be asked once more.
+ */
+bool library_makes_room(drv_result result);
+
+/* Passes a request on that is not for the library. */
+#define FORWARD_REQUEST(name, ...) \
+	({ \
+		drv_result request_result = FORWARD(name, __VA_ARGS__); \
+		\
+		if (library_makes_room(request_result)) \
+			request_result = FORWARD(name, __VA_ARGS__); \
+		request_result; \
+	})
+
 #endif /* PRELOAD_LIBRARY_H */

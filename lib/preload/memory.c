@@ -47,7 +47,7 @@ drv_result cuMemAlloc_v2(drv_deviceptr *va, size_t size)
 
 	if (va && serve_idle_malloc(va, size, &result))
 		return result;
-	result = FORWARD(cuMemAlloc_v2, va, size);
+	result = FORWARD_REQUEST(cuMemAlloc_v2, va, size);
 	if (!result && va)
 		note_idle(*va, size);
 	return result;
@@ -70,7 +70,7 @@ drv_result cuMemAllocPitch_v2(drv_deviceptr *va, size_t *pitch, size_t width, si
 			return result;
 		}
 	}
-	result = FORWARD(cuMemAllocPitch_v2, va, pitch, width, height, element);
+	result = FORWARD_REQUEST(cuMemAllocPitch_v2, va, pitch, width, height, element);
 	if (!result && va && pitch)
 		note_idle(*va, *pitch * height);
 	return result;

@@ -307,6 +307,33 @@ static void exhausted(void)
 	g_assert_cmpuint(driver_calls("cuMemFree"), ==, 1);
 }
 
+static void room_for_driver(void)
+{
+	drv_context own;
+	drv_deviceptr va;
+
+	/* With VPMM_PRELOAD_IPC=driver, the library has all memory that the driver needs, and has no use for it. */
+	use_primary(0);
+	g_assert_cmpint(cuMemFreeAsync(alloc_async(SIZE, NULL), NULL), ==, 0);
+	fake_cuda_fail("cuMemAlloc", 0, 1, DRV_ERROR_OUT_OF_MEMORY);
+	va = alloc_bytes(SIZE);
+
+	/* The driver has served the program with it, as it does in a context of the program's own. */
+	g_assert_cmpuint(driver_calls("cuMemRelease"), >, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(alloc_async(SIZE, NULL), NULL), ==, 0);
+	g_assert_cmpint(fake_cuda_context_create(&own, 0), ==, 0);
+	g_assert_cmpint(cuCtxSetCurrent(own), ==, 0);
+	fake_cuda_fail("cuMemAlloc", 0, 1, DRV_ERROR_OUT_OF_MEMORY);
+	g_assert_cmpint(cuMemFree_v2(alloc_bytes(SIZE)), ==, 0);
+
+	/* If the library has none, there is none. */
+	fake_cuda_fail("cuMemAlloc", 0, 1, DRV_ERROR_OUT_OF_MEMORY);
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, DRV_ERROR_OUT_OF_MEMORY);
+	g_assert_cmpint(cuCtxSetCurrent(NULL), ==, 0);
+	g_assert_cmpint(cuCtxDestroy_v2(own), ==, 0);
+}
+
 static void other_context(void)
 {
 	drv_context context;
@@ -556,6 +583,7 @@ int main(int argc, char **argv)
 		{ "/memory/limit", limited, { "VPMM_LIMIT=64M" } },
 		{ "/memory/budget", limited, { "VPMM_BUDGET=vpmm-test-preload:64M" } },
 		{ "/memory/exhausted", exhausted },
+		{ "/memory/room-for-driver", room_for_driver, { "VPMM_PRELOAD_IPC=driver" } },
 		{ "/memory/other-context", other_context },
 		{ "/memory/ipc-driver", plain_left_to_driver, { "VPMM_PRELOAD_IPC=driver" } },
 		{ "/memory/async-driver", ordered_left_to_driver, { "VPMM_PRELOAD_ASYNC=driver" } },
