@@ -28,22 +28,28 @@ struct capture {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct capture *all;
 
-/* Before it begins: what another thread does for a free would invalidate it as soon as it has. */
-static bool note_capture(drv_stream stream)
+/*
+ * Before it begins: what another thread does for a free would invalidate it as soon as it has. In a forked child, where
+ * the driver does nothing, a lock can be held by a thread that is the parent's.
+ */
+static drv_result note_capture(drv_stream stream)
 {
-	struct capture *capture = malloc(sizeof(*capture));
+	drv_context context = NULL;
+	struct capture *capture;
 
+	if (stream_context(stream, &context) == DRV_ERROR_NOT_INITIALIZED)
+		return DRV_ERROR_NOT_INITIALIZED;
+	capture = malloc(sizeof(*capture));
 	if (!capture)
-		return false;
+		return DRV_ERROR_OUT_OF_MEMORY;
 	capture->stream = stream;
-	if (stream_context(stream, &capture->context))
-		capture->context = NULL;
+	capture->context = context;
 	captures_begin();
 	pthread_mutex_lock(&lock);
 	capture->next = all;
 	all = capture;
 	pthread_mutex_unlock(&lock);
-	return true;
+	return DRV_SUCCESS;
 }
 
 /* Takes one out; called with the lock held. */
@@ -112,7 +118,7 @@ static drv_result ended(drv_stream stream, bool captured, drv_result result)
 #define BEGINS(name, params, meant, ...) \
 	drv_result name params \
 	{ \
-		return GATED(note_capture(meant) ? begun(meant, FORWARD(name, __VA_ARGS__)) : DRV_ERROR_OUT_OF_MEMORY); \
+		return GATED(note_capture(meant) ?: begun(meant, FORWARD(name, __VA_ARGS__))); \
 	}
 #define ENDS(name, meant) \
 	drv_result name(drv_stream stream, drv_graph *graph) \
@@ -204,10 +210,11 @@ static drv_result after_release(drv_device device, int retains, drv_result resul
 RELEASES(cuDevicePrimaryCtxRelease)
 RELEASES(cuDevicePrimaryCtxRelease_v2)
 
-/* The error may be one of earlier work, and the context reset. */
+/* The error may be one of earlier work, and the context reset; but in a forked child nothing is. */
 static drv_result after_reset(drv_device device, drv_result result)
 {
-	forget_device(device);
+	if (result != DRV_ERROR_NOT_INITIALIZED)
+		forget_device(device);
 	return result;
 }
 

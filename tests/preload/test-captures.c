@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* cuMemAlloc() and cuMemFree() beside captures, and as captures begin: what they answer, and that captures live. */
 #include <glib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cuda/fake-cuda-inside.h"
 #include "preload/preload-fixture.h"
@@ -31,6 +33,38 @@ static void free_beside_capture(void)
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 	g_assert_cmpuint(driver_calls("cuEventSynchronize"), ==, 1);
 	end_capture(stream);
+}
+
+static drv_stream forked_stream;
+
+/* In the child the driver itself answers, that it does not work there. */
+static void begin_in_child(void)
+{
+	drv_result result;
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid) {
+		alarm(10);
+		result = cuStreamBeginCapture_v2(forked_stream, DRV_STREAM_CAPTURE_MODE_RELAXED);
+		_exit(result != DRV_ERROR_NOT_INITIALIZED);
+	}
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(status, ==, 0);
+}
+
+static void fork_beside_free(void)
+{
+	/* A process forks while a free keeps captures from beginning. */
+	use_primary(0);
+	forked_stream = new_stream();
+	fake_cuda_meanwhile("cuCtxRecordEvent", begin_in_child);
+	g_assert_cmpint(cuMemFree_v2(alloc_bytes(SIZE)), ==, 0);
+
+	/* The parent goes on. */
+	begin_capture(forked_stream, DRV_STREAM_CAPTURE_MODE_GLOBAL);
+	end_capture(forked_stream);
 }
 
 #define RACES 10000
@@ -241,6 +275,7 @@ static void free_beside_capture_elsewhere(void)
 int main(int argc, char **argv)
 {
 	static const struct preload_test tests[] = {
+		{ "/captures/fork-beside-free", fork_beside_free },
 		{ "/captures/free-beside", free_beside_capture },
 		{ "/captures/freed-beside", freed_beside_capture },
 		{ "/captures/freed-beside-ordered", freed_beside_capture, { "VPMM_PRELOAD_FREE=ordered" } },
