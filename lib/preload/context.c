@@ -140,18 +140,29 @@ BEGINS(cuStreamBeginCaptureToGraph_ptsz, TO_GRAPH, stream_per_thread(stream), st
 ENDS(cuStreamEndCapture, stream)
 ENDS(cuStreamEndCapture_ptsz, stream_per_thread(stream))
 
-/* Work that is under way may use the memory that goes. */
+/*
+ * Work that is under way may use the memory that goes. A pool that cannot be reached finds out by itself, but our own
+ * stream is to be forgotten even so.
+ */
 static void give_up_pool(drv_device device)
 {
+	drv_result result;
+
 	monitor_reset(device);
-	if (!library_used() || primary_push(device))
+	if (!library_used() || !primary_context(device))
 		return;
-	FORWARD(cuCtxSynchronize);
-	report_pool(device);
-	LIBRARY(vpmm_pool_abandon, NULL);
+	result = primary_push(device);
+	if (result == DRV_ERROR_NOT_INITIALIZED)
+		return;
+	if (!result) {
+		FORWARD(cuCtxSynchronize);
+		report_pool(device);
+		LIBRARY(vpmm_pool_abandon, NULL);
+	}
 	library_served_no_more(device);
-	own_forget(device);
-	primary_pop();
+	own_forget(device, !result);
+	if (!result)
+		primary_pop();
 	peers_forget(device);
 }
 

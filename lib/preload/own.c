@@ -24,11 +24,11 @@ drv_stream own_stream(int device)
 	return known;
 }
 
-void own_forget(int device)
+void own_forget(int device, bool current)
 {
 	drv_stream stream = atomic_exchange(&streams[device], NULL);
 
-	if (stream)
+	if (stream && current)
 		FORWARD(cuStreamDestroy_v2, stream);
 }
 

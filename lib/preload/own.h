@@ -3,6 +3,8 @@
 #ifndef PRELOAD_OWN_H
 #define PRELOAD_OWN_H
 
+#include <stdbool.h>
+
 #include "preload/driver.h"
 #include "vpmm.h"
 
@@ -19,12 +21,13 @@
 drv_stream own_stream(int device);
 
 /**
- * own_forget() - destroy the stream of a device, whose primary context is about to go
- * @device: the device, whose primary context is current
+ * own_forget() - forget the stream of a device, whose primary context is about to go
+ * @device: the device
+ * @current: whether that context is current; otherwise the stream goes with it, without a driver call
  *
  * Context: any thread.
  */
-void own_forget(int device);
+void own_forget(int device, bool current);
 
 /**
  * free_on() - free a block in the order of a stream

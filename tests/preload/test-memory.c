@@ -472,6 +472,20 @@ static void reset(void)
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
 }
 
+static void failed_entry(void)
+{
+	/* The context of a device that is reset cannot be entered before. */
+	use_primary(0);
+	alloc_bytes(SIZE);
+	fake_cuda_fail("cuCtxPushCurrent", 0, 1, DRV_ERROR_UNKNOWN);
+	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(0), ==, 0);
+
+	/* Nobody uses a stream of the time before, and the library still serves. */
+	use_primary(0);
+	g_assert_cmpint(cuMemFree_v2(alloc_bytes(SIZE)), ==, 0);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
+}
+
 static void last_release(void)
 {
 	drv_context context;
@@ -595,6 +609,7 @@ int main(int argc, char **argv)
 		{ "/memory/host-pools", host_pools, { "VPMM_LIMIT=1M" } },
 		{ "/memory/host-pools-served", host_pools, { "VPMM_LIMIT=64M" } },
 		{ "/memory/reset", reset },
+		{ "/memory/failed-entry", failed_entry },
 		{ "/memory/last-release", last_release },
 		{ "/memory/release-beside-retain", release_beside_retain },
 		{ "/memory/failed-release", failed_release },
