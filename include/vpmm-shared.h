@@ -172,6 +172,7 @@ struct vpmm_shared_stats {
  *	VPMM_SHARED_TOUCH has a bad value,
  *	-ENOMEM address space or the memory that empty pages read is exhausted,
  *	-ENOTSUP the driver cannot, or the kernel allows neither userfaultfd nor a handler for SIGSEGV,
+ *	-EMFILE the process cannot open more files,
  *	-EBUSY the process was forked from one that had used the library,
  *	-ESTALE the context of the pool was reset or destroyed,
  *	or an error of the driver.

@@ -11,6 +11,7 @@
 #include "calls/stats.h"
 #include "calls/tags.h"
 #include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/error.h"
 #include "util/held.h"
 #include "util/lock.h"
@@ -134,7 +135,7 @@ static int make_page(void)
 {
 	struct top_page *page = MAP_FAILED;
 
-	top.fd = memfd_create(TOP_NAME, MFD_CLOEXEC);
+	top.fd = descriptor_raise(memfd_create(TOP_NAME, MFD_CLOEXEC));
 	if (top.fd >= 0 && !ftruncate(top.fd, sizeof(*page)))
 		page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, top.fd, 0);
 	if (page == MAP_FAILED) {

@@ -271,26 +271,51 @@ static int check_setting(void)
 	return 0;
 }
 
+/* Not -ENOMEM, as nobody who is asked for memory could give descriptors. */
+static int fail_descriptor(const char *what)
+{
+	return error_set(errno == EMFILE || errno == ENFILE ? -EMFILE : -ENOTSUP,
+			 "the CPU's touch of a shared range cannot be noticed: the kernel allows no %s: %s", what,
+			 g_strerror(errno));
+}
+
+/* Its numbers are above those of the standard descriptors, to which the program may write. */
+static int open_pipe(int *ends)
+{
+	if (pipe2(ends, O_CLOEXEC))
+		return fail_descriptor("pipe");
+	ends[0] = descriptor_raise(ends[0]);
+	ends[1] = descriptor_raise(ends[1]);
+	return ends[0] < 0 || ends[1] < 0 ? fail_descriptor("pipe") : 0;
+}
+
+/* A process without a descriptor to spare does not learn what the kernel allows. */
+static int try_uffd(const char *name, int flags)
+{
+	if (uffd >= 0 || is_refused(name))
+		return 0;
+	uffd = open_uffd(flags);
+	return uffd < 0 && (errno == EMFILE || errno == ENFILE) ? fail_descriptor("userfaultfd") : 0;
+}
+
 /* With system calls, without them, or by the signal. */
 static int choose_way(void)
 {
 	struct sigaction action = { .sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK };
 	int err = check_setting();
 
-	if (err)
+	if (!err)
+		err = try_uffd("userfaultfd", 0);
+	if (!err)
+		err = try_uffd("user", UFFD_USER_MODE_ONLY);
+	if (err || uffd >= 0)
 		return err;
-	if (!is_refused("userfaultfd"))
-		uffd = open_uffd(0);
-	if (uffd < 0 && !is_refused("user"))
-		uffd = open_uffd(UFFD_USER_MODE_ONLY);
-	if (uffd >= 0)
-		return 0;
 	if (is_refused("signal"))
 		return error_set(-ENOTSUP, "the CPU's touch of a shared range cannot be noticed: VPMM_SHARED_TOUCH is "
 				 "%s, and the kernel does not allow it here", env_get("VPMM_SHARED_TOUCH"));
-	if (pipe2(news, O_CLOEXEC))
-		return error_set(-ENOTSUP, "the CPU's touch of a shared range cannot be noticed: the kernel allows no "
-				 "userfaultfd, and no pipe: %s", g_strerror(errno));
+	err = open_pipe(news);
+	if (err)
+		return err;
 	fcntl(news[0], F_SETFL, O_NONBLOCK);
 	sigemptyset(&action.sa_mask);
 	/* The handler may run before the call that installs it has returned. */
@@ -350,12 +375,10 @@ static int begin_touches(void)
 
 	pthread_once(&once, init_queued);
 	err = choose_way();
+	if (!err)
+		err = open_pipe(stop);
 	if (err)
 		goto err_close;
-	if (pipe2(stop, O_CLOEXEC)) {
-		err = error_set(-ENOMEM, "pipe for shared ranges: %s", g_strerror(errno));
-		goto err_close;
-	}
 	pthread_mutex_lock(&queue);
 	touched = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	stopping = nudged = false;

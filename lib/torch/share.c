@@ -259,7 +259,7 @@ static int connect_to(const struct name *name, int *made)
 {
 	struct sockaddr_un address;
 	socklen_t length = socket_address(name->token, &address);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = descriptor_raise(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
 	int err = 0;
 
 	if (fd < 0)

@@ -10,6 +10,7 @@
 #include "support/fixture.h"
 #include "support/rlimit.h"
 #include "util/assume.h"
+#include "vpmm-shared.h"
 
 #define MOST_DESCRIPTORS 1024
 
@@ -43,30 +44,46 @@ static void standard_restore(const int saved[3], int first)
 	}
 }
 
-/* In a program started without some of them, a pool of either kind of memory takes no standard descriptor. */
+static void check_standard_descriptors(int first, const char *touch)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 2, .top = VPMM_TOP_ON };
+	struct vpmm_pool *pool = NULL;
+	void *ptr = NULL, *range = NULL;
+	struct descriptors after;
+	int saved[3], err;
+
+	g_setenv("VPMM_SHARED_TOUCH", touch, TRUE);
+	standard_close(saved, first);
+	err = vpmm_pool_create(&pool, &opts);
+	if (!err)
+		err = vpmm_malloc(pool, &ptr, PAGE, NULL);
+	if (!err)
+		err = vpmm_shared_alloc(pool, &range, PAGE, 0);
+	/* The kernel may not allow this way. */
+	if (err == -ENOTSUP)
+		err = 0;
+	descriptors_read(&after);
+	standard_restore(saved, first);
+	g_unsetenv("VPMM_SHARED_TOUCH");
+
+	assert_ok(err);
+	for (int fd = first; fd <= STDERR_FILENO; fd++)
+		g_assert_false(after.open[fd]);
+	assert_ok(vpmm_shared_free(pool, range, NULL));
+	assert_ok(vpmm_free(pool, ptr, NULL));
+	vpmm_pool_destroy(pool);
+	fixture_assert_nothing_left();
+}
+
+/*
+ * In a program started without some of them, neither a pool of either kind of memory nor a shared range takes a
+ * standard descriptor. The first pool makes what vpmm-top reads.
+ */
 static void test_standard_descriptors(void)
 {
 	for (int first = STDIN_FILENO; first <= STDERR_FILENO; first++) {
-		struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 2 };
-		struct descriptors before, after;
-		struct vpmm_pool *pool = NULL;
-		int saved[3], err;
-		void *ptr;
-
-		standard_close(saved, first);
-		descriptors_read(&before);
-		err = vpmm_pool_create(&pool, &opts);
-		if (!err)
-			err = vpmm_malloc(pool, &ptr, PAGE, NULL);
-		descriptors_read(&after);
-		standard_restore(saved, first);
-
-		assert_ok(err);
-		for (int fd = first; fd <= STDERR_FILENO; fd++)
-			g_assert_false(after.open[fd]);
-		assert_ok(vpmm_free(pool, ptr, NULL));
-		vpmm_pool_destroy(pool);
-		fixture_assert_nothing_left();
+		check_standard_descriptors(first, "signal");
+		check_standard_descriptors(first, "user");
 	}
 }
 
@@ -143,6 +160,61 @@ static void test_only_standard_descriptors(void)
 	g_assert_nonnull(strstr(vpmm_last_error(), "memfd_create"));
 	g_assert_cmpmem(&after, sizeof(after), &before, sizeof(before));
 	fixture_assert_nothing_left();
+}
+
+static int count_asked(void *data, struct vpmm_pool *pool, size_t size)
+{
+	(void)pool;
+	(void)size;
+	++*(int *)data;
+	return 0;
+}
+
+/* Makes a range while the process may open so many descriptors more. */
+static int make_range(struct vpmm_pool *pool, int more, void **range)
+{
+	int free[8], err;
+	rlim_t files;
+
+	/* Those that are the lowest. */
+	for (int i = 0; i <= more; i++)
+		free[i] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+	files = rlimit_set(RLIMIT_NOFILE, (rlim_t)free[more]);
+	for (int i = 0; i <= more; i++)
+		close(free[i]);
+	err = vpmm_shared_alloc(pool, range, PAGE, 0);
+	rlimit_set(RLIMIT_NOFILE, files);
+	return err;
+}
+
+/* For want of descriptors a range cannot be made now, which is no reason to ask the program for memory. */
+static void test_no_descriptors_for_touches(gconstpointer touch)
+{
+	int asked = 0, err = -EMFILE;
+	struct descriptors before, after;
+	void *range = NULL;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .pressure = count_asked, .pressure_data = &asked });
+	descriptors_read(&before);
+	g_setenv("VPMM_SHARED_TOUCH", touch, TRUE);
+	for (int more = 0; more < 7 && err == -EMFILE; more++) {
+		err = make_range(f.pool, more, &range);
+		if (err == -EMFILE) {
+			g_assert_nonnull(strstr(vpmm_last_error(), "Too many open files"));
+			descriptors_read(&after);
+			g_assert_cmpmem(&after, sizeof(after), &before, sizeof(before));
+		}
+		g_assert_true(err == -EMFILE || more);
+	}
+	g_unsetenv("VPMM_SHARED_TOUCH");
+	if (err == -ENOTSUP)
+		g_test_skip("the kernel does not allow it");
+	else
+		assert_ok(err);
+	g_assert_cmpint(asked, ==, 0);
+	assert_ok(vpmm_shared_free(f.pool, range, NULL));
+	fixture_close(&f);
 }
 
 /* Under a limit of file sizes the pool has what fits; beyond that requests fail, and the program lives. */
@@ -303,6 +375,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/resources/log-is-not-memory", test_log_is_not_memory);
 	g_test_add_func("/resources/close-on-exec", test_close_on_exec);
 	g_test_add_func("/resources/only-standard-descriptors", test_only_standard_descriptors);
+	g_test_add_data_func("/resources/no-descriptors-for-touches/user", "user", test_no_descriptors_for_touches);
+	g_test_add_data_func("/resources/no-descriptors-for-touches/signal", "signal", test_no_descriptors_for_touches);
 	g_test_add_func("/resources/file-size", test_file_size);
 	g_test_add_func("/resources/fill-with-least", test_fill_with_least);
 	g_test_add_func("/resources/fill-with-small", test_fill_with_small);
