@@ -18,6 +18,9 @@
 /* A message is so short that it comes in one piece. Whoever sends a part of one is not to hold up the receiver. */
 #define REST_MS 10000
 
+/* How long to wait for descriptors to arrive before it is tried again to send one. */
+#define ARRIVAL_US 1000
+
 /* The kernel passes no more descriptors at once (SCM_MAX_FD). */
 #define DESCRIPTORS 253
 
@@ -120,11 +123,23 @@ static int await(int socket, short events, const struct message_wait *wait)
 	return ready ? 0 : error_set(-EAGAIN, "socket %d: nothing within %d ms", socket, wait->ms);
 }
 
-/* The same for the rest of a message. */
-static int await_rest(int socket, short events, const struct message_wait *wait, size_t done)
+/*
+ * The same for a message that errno says cannot be sent now. The user may have as many descriptors on their way as a
+ * process may open, and no call waits until some have arrived.
+ */
+static int await_sending(int socket, const struct message_wait *wait)
 {
-	int err = await(socket, events, wait);
+	if (errno == EAGAIN)
+		return await(socket, POLLOUT, wait);
+	if (!time_left(wait))
+		return error_set(-EAGAIN, "socket %d: too many descriptors are on their way (RLIMIT_NOFILE)", socket);
+	g_usleep(ARRIVAL_US);
+	return 0;
+}
 
+/* A wait for the rest of a message is over. */
+static int fail_rest(int socket, int err, size_t done)
+{
 	if (err != -EAGAIN)
 		return err;
 	return error_set(-ETIMEDOUT, "socket %d: the message is cut: %zu bytes of %zu", socket, done,
@@ -172,12 +187,12 @@ static int put_all(int socket, const struct message *message, int fd, bool begun
 		begun |= put_now >= 0;
 		if (put_now >= 0)
 			done += (size_t)put_now;
-		else if (errno == EAGAIN)
-			err = begun ? await_rest(socket, POLLOUT, &wait, done) : await(socket, POLLOUT, &wait);
+		else if (errno == EAGAIN || errno == ETOOMANYREFS)
+			err = await_sending(socket, &wait);
 		else if (errno != EINTR)
 			err = fail_socket(socket, "sendmsg");
 	}
-	return err;
+	return begun ? fail_rest(socket, err, done) : err;
 }
 
 int message_send(int socket, const struct message *message, int fd)
@@ -289,7 +304,8 @@ static int read_message(int socket, int type, struct incoming *in)
 		if (!got || (got > 0 && type != SOCK_STREAM && in->got < sizeof(in->message)))
 			err = end_of(socket, in->got, in->begun);
 		else if (got < 0 && errno == EAGAIN)
-			err = in->begun ? await_rest(socket, POLLIN, &wait, in->got) : nothing_on(socket, type);
+			err = in->begun ? fail_rest(socket, await(socket, POLLIN, &wait), in->got) :
+			      nothing_on(socket, type);
 		else if (got < 0 && errno != EINTR)
 			err = fail_socket(socket, "recvmsg");
 	}
