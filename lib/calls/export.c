@@ -35,11 +35,11 @@ static void add_part(struct handles *handles, const struct message *message, int
 	handles->bytes += message->bytes;
 }
 
-static int receive_part(int socket, const struct message *of, struct handles *handles)
+static int receive_part(int socket, const struct message *of, const struct message_wait *rest, struct handles *handles)
 {
 	struct message message;
 	int fd;
-	int err = message_receive_part(socket, &message, &fd);
+	int err = message_receive_part(socket, rest, &message, &fd);
 
 	if (err)
 		return error_add(err, "handle %u of %" PRIu32, handles->parts->len + 1, of->handles);
@@ -53,10 +53,11 @@ static int receive_part(int socket, const struct message *of, struct handles *ha
 
 static int receive_parts(int socket, const struct message *of, struct handles *handles)
 {
+	const struct message_wait rest = message_begin_rest(socket);
 	int err = 0;
 
 	while (!err && handles->parts->len < of->handles)
-		err = receive_part(socket, of, handles);
+		err = receive_part(socket, of, &rest, handles);
 	if (!err && handles->bytes != of->bytes)
 		err = error_set(-EPROTO, "%" PRIu64 " bytes came of the %" PRIu64 " bytes that a block is said to be in",
 				handles->bytes, of->bytes);

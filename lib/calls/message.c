@@ -90,7 +90,7 @@ static struct message_wait deadline_after(int ms)
 	return (struct message_wait){ .ms = ms, .end = ms < 0 ? 0 : g_get_monotonic_time() + (gint64)ms * 1000 };
 }
 
-/* One for all that is left of a message, or whoever sends it byte by byte could hold up the call for long. */
+/* One for all that is left of a message or block, or whoever sends it bit by bit could hold up the call for long. */
 static struct message_wait wait_for_rest(int socket, int option)
 {
 	int ms = patience(socket, option);
@@ -285,15 +285,13 @@ static int nothing_on(int socket, int type)
 	return error_set(-EAGAIN, "socket %d: there is no message", socket);
 }
 
-/* Reads all of a message, or what a packet has. */
-static int read_message(int socket, int type, struct incoming *in)
+/* Reads all of a message, or what a packet has. @rest: of the message that it belongs behind; NULL: none. */
+static int read_message(int socket, int type, struct incoming *in, const struct message_wait *rest)
 {
-	struct message_wait wait = { 0 };
+	struct message_wait wait = rest ? *rest : (struct message_wait){ 0 };
 	ssize_t got;
 	int err = 0;
 
-	if (in->begun)
-		wait = wait_for_rest(socket, SO_RCVTIMEO);
 	while (!err && in->got < sizeof(in->message)) {
 		got = get(socket, in);
 		if (got > 0 && !in->begun)
@@ -392,16 +390,16 @@ int message_await(int socket, const struct message_wait *wait)
 	return await(socket, POLLIN, wait);
 }
 
-static int get_all(int socket, struct message *message, int *fd, bool part)
+static int get_all(int socket, struct message *message, int *fd, const struct message_wait *rest)
 {
-	struct incoming in = { .begun = part };
+	struct incoming in = { .begun = rest };
 	int type;
 	int err = check_socket(socket, &type);
 
 	if (!err)
-		err = read_message(socket, type, &in);
+		err = read_message(socket, type, &in, rest);
 	if (!err)
-		err = judge_header(&in.message, part);
+		err = judge_header(&in.message, rest);
 	if (!err)
 		err = judge_descriptors(&in);
 	if (!err)
@@ -417,10 +415,15 @@ static int get_all(int socket, struct message *message, int *fd, bool part)
 
 int message_receive(int socket, struct message *message, int *fd)
 {
-	return get_all(socket, message, fd, false);
+	return get_all(socket, message, fd, NULL);
 }
 
-int message_receive_part(int socket, struct message *message, int *fd)
+struct message_wait message_begin_rest(int socket)
 {
-	return get_all(socket, message, fd, true);
+	return wait_for_rest(socket, SO_RCVTIMEO);
+}
+
+int message_receive_part(int socket, const struct message_wait *rest, struct message *message, int *fd)
+{
+	return get_all(socket, message, fd, rest);
 }

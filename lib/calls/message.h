@@ -128,14 +128,23 @@ int message_await(int socket, const struct message_wait *wait);
 int message_receive(int socket, struct message *message, int *fd);
 
 /**
- * message_receive_part() - the same for one that belongs behind another
- * @socket: as above
+ * message_begin_rest() - begin to wait for messages that belong behind one that was read
+ * @socket: the Unix socket
+ *
+ * Return: SO_RCVTIMEO or some seconds from now on, also for a non-blocking socket.
+ */
+struct message_wait message_begin_rest(int socket);
+
+/**
+ * message_receive_part() - the same as message_receive() for one that belongs behind another
+ * @socket: a connected Unix socket
+ * @rest: of message_begin_rest(), for all that belong behind the same one together
  * @message: receives the message, of MESSAGE_PART
  * @fd: as above
  *
- * Context: waits within SO_RCVTIMEO or some seconds.
+ * Context: waits within @rest.
  * Return: as above, but -ETIMEDOUT in place of -EAGAIN, and -EPROTO in place of -EPIPE.
  */
-int message_receive_part(int socket, struct message *message, int *fd);
+int message_receive_part(int socket, const struct message_wait *rest, struct message *message, int *fd);
 
 #endif /* MESSAGE_H */

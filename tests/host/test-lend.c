@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* vpmm_lend(): blocks of any kind whose memory another process has as long as they are allocated. */
+#include <pthread.h>
 #include <sys/wait.h>
 
 #include "backend/backend.h"
@@ -316,6 +317,7 @@ static void test_wrong(gconstpointer data)
 	const struct wrong *wrong = data;
 	void *ptr = &ptr, *here;
 	struct message messages[4];
+	struct message_wait rest;
 	int fds[4], forged[2];
 	struct ends e;
 
@@ -323,9 +325,10 @@ static void test_wrong(gconstpointer data)
 	here = pool_malloc(&e.from, 3 * PAGE);
 	assert_ok(vpmm_lend(NULL, here, e.sockets[0]));
 	assert_ok(message_receive(e.sockets[1], &messages[0], &fds[0]));
+	rest = message_begin_rest(e.sockets[1]);
 	g_assert_cmpuint(messages[0].handles, ==, 3);
 	for (int i = 1; i < 4; i++)
-		assert_ok(message_receive_part(e.sockets[1], &messages[i], &fds[i]));
+		assert_ok(message_receive_part(e.sockets[1], &rest, &messages[i], &fds[i]));
 	memcpy((char *)&messages[wrong->which] + wrong->at, &wrong->number, wrong->bytes);
 	g_assert_cmpint(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, forged), ==, 0);
 	for (int i = 0; i < 4; i++) {
@@ -347,6 +350,7 @@ static void test_wrong(gconstpointer data)
 static void test_cut(void)
 {
 	void *ptr = &ptr, *here;
+	struct message_wait rest;
 	struct message first;
 	struct ends e;
 	int fd;
@@ -355,13 +359,14 @@ static void test_cut(void)
 	here = pool_malloc(&e.from, 3 * PAGE);
 	assert_ok(vpmm_lend(NULL, here, e.sockets[0]));
 	assert_ok(message_receive(e.sockets[1], &first, &fd));
+	rest = message_begin_rest(e.sockets[1]);
 	first.handles = 4;
 	first.bytes = 4 * PAGE;
 	assert_ok(message_send(e.sockets[1], &first, -1));
 	for (int i = 0; i < 3; i++) {
 		struct message part;
 
-		assert_ok(message_receive_part(e.sockets[1], &part, &fd));
+		assert_ok(message_receive_part(e.sockets[1], &rest, &part, &fd));
 		assert_ok(message_send_part(e.sockets[1], &part, fd));
 		close(fd);
 	}
@@ -370,6 +375,60 @@ static void test_cut(void)
 	assert_error(vpmm_receive(e.to.pool, &ptr, NULL, e.sockets[0]), EPROTO, "handle 4 of 4");
 	g_assert_cmpuint(fixture_stats(&e.to).imported, ==, 0);
 	fixture_free(&e.from, here, e.from.streams[0]);
+	ends_close(&e);
+}
+
+/* Many more than come within ten pauses. */
+#define PARTS_SLOW 100
+#define SLOW_US 20000
+
+struct slow {
+	int socket;
+	struct message messages[2];	/* the first, and each behind it */
+};
+
+/* Sends the messages of a block of many handles, each with a pause before it, until the other end has given up. */
+static void *lend_slowly(void *data)
+{
+	struct slow *slow = data;
+	int err = 0;
+
+	for (int i = 0; i < PARTS_SLOW && !err; i++) {
+		err = message_send_part(slow->socket, &slow->messages[!!i], -1);
+		g_usleep(SLOW_US);
+	}
+	return NULL;
+}
+
+/* All messages of a block have the time of one, or whoever sends them could hold up the receiver. */
+static void test_slow(void)
+{
+	struct slow slow = { .messages = { { .version = MESSAGE_LENT }, { .version = MESSAGE_PART } } };
+	gint64 begun = g_get_monotonic_time();
+	void *ptr = &ptr;
+	pthread_t thread;
+	struct ends e;
+
+	ends_open(&e, (struct vpmm_opts){ FIXTURE_PACKED }, SOCK_SEQPACKET);
+	set_timeout(e.sockets[1], SO_RCVTIMEO, 10 * SLOW_US);
+	for (int i = 0; i < 2; i++) {
+		struct message *message = &slow.messages[i];
+
+		memcpy(message->magic, MESSAGE_MAGIC, sizeof(message->magic));
+		message->length = sizeof(*message);
+		message->type = BACKEND_HANDLES_FABRIC;
+		message->handles = i ? 1 : PARTS_SLOW;
+		message->bytes = message->size = i ? PAGE : PARTS_SLOW * PAGE;
+		message->granularity = PAGE;
+	}
+	slow.socket = e.sockets[0];
+	g_assert_cmpint(pthread_create(&thread, NULL, lend_slowly, &slow), ==, 0);
+	assert_error(vpmm_receive(e.to.pool, &ptr, NULL, e.sockets[1]), ETIMEDOUT, "handle");
+	g_assert_true(ptr == &ptr);
+	g_assert_cmpint(g_get_monotonic_time() - begun, <, (PARTS_SLOW - 1) * SLOW_US);
+	close(e.sockets[1]);
+	e.sockets[1] = -1;
+	pthread_join(thread, NULL);
 	ends_close(&e);
 }
 
@@ -397,5 +456,6 @@ int main(int argc, char **argv)
 		g_free(path);
 	}
 	g_test_add_func("/lend/cut", test_cut);
+	g_test_add_func("/lend/slow", test_slow);
 	return g_test_run();
 }
