@@ -51,6 +51,34 @@ static int receive_part(int socket, const struct message *of, const struct messa
 	return 0;
 }
 
+/* Reads messages for nobody; there need not be room for their descriptors. */
+static int drop_parts(int socket, const struct message_wait *rest, uint32_t count)
+{
+	struct message message;
+	int fd, err = 0;
+
+	while (count-- && (!err || err == -EMFILE)) {
+		err = message_receive_part(socket, rest, &message, &fd);
+		if (!err && fd >= 0)
+			close(fd);
+	}
+	return err == -EMFILE ? 0 : err;
+}
+
+/* The next call would take what follows for the block of its own. Return: -EMFILE, or why it could not be read. */
+static int drop_rest(int socket, const struct message_wait *rest, uint32_t count)
+{
+	struct error_kept kept;
+	int err;
+
+	error_keep(&kept);
+	err = drop_parts(socket, rest, count);
+	if (err)
+		return err;
+	error_restore(&kept);
+	return -EMFILE;
+}
+
 static int receive_parts(int socket, const struct message *of, struct handles *handles)
 {
 	const struct message_wait rest = message_begin_rest(socket);
@@ -58,6 +86,8 @@ static int receive_parts(int socket, const struct message *of, struct handles *h
 
 	while (!err && handles->parts->len < of->handles)
 		err = receive_part(socket, of, &rest, handles);
+	if (err == -EMFILE)
+		err = drop_rest(socket, &rest, of->handles - handles->parts->len - 1);
 	if (!err && handles->bytes != of->bytes)
 		err = error_set(-EPROTO, "%" PRIu64 " bytes came of the %" PRIu64 " bytes that a block is said to be in",
 				handles->bytes, of->bytes);

@@ -8,6 +8,7 @@
 #include "calls/pool.h"
 #include "host/export-fixture.h"
 #include "support/kinds.h"
+#include "support/rlimit.h"
 #include "util/error.h"
 
 /* And the smallest blocks that are not the driver's. */
@@ -378,6 +379,32 @@ static void test_cut(void)
 	ends_close(&e);
 }
 
+/* A block that there are too few descriptors for is gone, all of it, and the next one comes. */
+static void test_no_descriptors(void)
+{
+	char *here, *there;
+	void *none = NULL;
+	struct ends e;
+	rlim_t files;
+	int lowest;
+
+	ends_open(&e, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE }, SOCK_STREAM);
+	here = pool_malloc(&e.from, 9 * PAGE);
+	memset(here, 0x21, 9 * PAGE);
+	assert_ok(vpmm_lend(NULL, here, e.sockets[0]));
+	lowest = fcntl(e.sockets[0], F_DUPFD_CLOEXEC, 0);
+	close(lowest);
+	files = rlimit_set(RLIMIT_NOFILE, (rlim_t)lowest + 4);
+	assert_error(vpmm_receive(e.to.pool, &none, NULL, e.sockets[1]), EMFILE, "handle 5 of 9");
+	rlimit_set(RLIMIT_NOFILE, files);
+	g_assert_null(none);
+	there = lend_block(&e, here, 9 * PAGE);
+	g_assert_cmpint(there[9 * PAGE - 1], ==, 0x21);
+	fixture_free(&e.to, there, e.to.streams[0]);
+	fixture_free(&e.from, here, e.from.streams[0]);
+	ends_close(&e);
+}
+
 /* Many more than come within ten pauses. */
 #define PARTS_SLOW 100
 #define SLOW_US 20000
@@ -456,6 +483,7 @@ int main(int argc, char **argv)
 		g_free(path);
 	}
 	g_test_add_func("/lend/cut", test_cut);
+	g_test_add_func("/lend/no-descriptors", test_no_descriptors);
 	g_test_add_func("/lend/slow", test_slow);
 	return g_test_run();
 }
