@@ -59,11 +59,11 @@ uint64_t budget_others(const struct budget *budget, bool wants)
 	uint64_t size = budget_size(budget), sum = 0;
 
 	for_each_other(slot, budget) {
+		/* First what it wants, as bytes that it takes meanwhile would be in neither otherwise. */
+		uint64_t want = wants ? MIN(atomic_load(&slot->want), size) : 0;
 		uint64_t taken = MIN(atomic_load(&slot->taken), size), floor = MIN(atomic_load(&slot->floor), size);
 
-		if (wants)
-			taken += MIN(atomic_load(&slot->want), size);
-		sum += MAX(taken, floor);
+		sum += MAX(taken + want, floor);
 	}
 	return sum;
 }
