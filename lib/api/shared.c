@@ -157,7 +157,7 @@ int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned
 		return error_set(-EINVAL, "vpmm_shared_alloc: %s", !addr ? "addr is NULL" : !size ? "size is 0" :
 				 "flags has an unknown bit");
 	err = try_alloc(&pool, size, flags, &at, &page);
-	while (err == -ENOMEM && page && api_ask_for_pages(pool, page, page, &until))
+	while (err == -ENOMEM && page && size <= SHARED_RANGE_MOST && api_ask_for_pages(pool, page, page, &until))
 		err = try_alloc(&pool, size, flags, &at, &page);
 	if (err)
 		return page ? api_fail(pool, err) : err;

@@ -197,7 +197,7 @@ int range_new(struct shared *shared, size_t size, bool fine, uint64_t *at)
 	struct range *range;
 	int err;
 
-	if (size > SIZE_MAX / 4)
+	if (size > SHARED_RANGE_MOST)
 		return error_set(-ENOMEM, "%zu bytes are more than there are addresses", size);
 	err = need_stream(shared);
 	if (err)

@@ -24,6 +24,9 @@
 #define SHARED_PAGE_MOST ((size_t)32 << 20)
 #define SHARED_PAGES 128
 
+/* Bytes of a range: more than there are addresses. */
+#define SHARED_RANGE_MOST (SIZE_MAX / 4)
+
 /* Pages that move together: streams stand still for so long. */
 #define SHARED_BATCH 64
 #define SHARED_BATCH_BYTES ((size_t)512 << 20)

@@ -81,7 +81,7 @@ static void test_asked(void)
 	}
 }
 
-/* It keeps what it has where all of it would not do: beyond the limit, and beyond the device. */
+/* It keeps what it has where all of it would not do: beyond the limit, the device or the address space. */
 static void test_not_asked(void)
 {
 	struct program p = { .gives = 4, .size = 8 * PAGE + 1 };
@@ -98,6 +98,9 @@ static void test_not_asked(void)
 	g_assert_cmpint(p.told, ==, 2);
 	g_assert_cmpstr(p.message, ==, vpmm_last_error());
 	g_free(p.message);
+	assert_error(vpmm_shared_alloc(f.pool, &none, SIZE_MAX, VPMM_SHARED_FINE), ENOMEM,
+		     "more than there are addresses");
+	g_assert_cmpint(p.asked, ==, 0);
 	fixture_close(&f);
 	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
 	p = (struct program){ 0 };
