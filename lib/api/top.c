@@ -33,6 +33,7 @@ static struct {
 	uint64_t last;
 	unsigned int count;
 	struct top_page *page;
+	struct top_pool next[TOP_POOLS];
 	int fd;
 	pid_t pid;
 	pthread_cond_t wake;
@@ -102,9 +103,11 @@ static void publish_all(void)
 {
 	struct top_page *page = top.page;
 
-	atomic_fetch_add(&page->sequence, 1);
+	/* First, as a call may have the lock of a pool for long, and nobody can read the page while it is written. */
 	for (unsigned int i = 0; i < top.count; i++)
-		publish_pool(top.pools[i], top.numbers[i], &page->pools[i]);
+		publish_pool(top.pools[i], top.numbers[i], &top.next[i]);
+	atomic_fetch_add(&page->sequence, 1);
+	memcpy(page->pools, top.next, top.count * sizeof(*top.next));
 	page->count = top.count;
 	page->updated_ns = clock_ns();
 	atomic_fetch_add(&page->sequence, 1);
