@@ -14,6 +14,7 @@
 #include "calls/tags.h"
 #include "util/cancel.h"
 #include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/error.h"
 
 static GString *describe_failure(size_t size, const char *sentence)
@@ -94,6 +95,8 @@ static int write_file(const char *name, const GString *text)
 	fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
 	if (fd < 0)
 		return -errno;
+	if (!descriptor_may_have(fd, text->len))
+		err = -errno;
 	while (done < text->len && !err) {
 		ssize_t n = write(fd, text->str + done, text->len - done);
 

@@ -139,7 +139,7 @@ static int make_page(void)
 	struct top_page *page = MAP_FAILED;
 
 	top.fd = descriptor_raise(memfd_create(TOP_NAME, MFD_CLOEXEC));
-	if (top.fd >= 0 && !ftruncate(top.fd, sizeof(*page)))
+	if (top.fd >= 0 && descriptor_may_have(top.fd, sizeof(*page)) && !ftruncate(top.fd, sizeof(*page)))
 		page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, top.fd, 0);
 	if (page == MAP_FAILED) {
 		error_set(-ENOMEM, "top (VPMM_TOP): no memory that others can see: %s", g_strerror(errno));

@@ -133,7 +133,7 @@ static int create_file(int folder, const char *path, const char *name)
 		err = fail_file(path, "cannot be created");
 		goto out;
 	}
-	if (fchmod(fd, S_IRUSR | S_IWUSR))
+	if (fchmod(fd, S_IRUSR | S_IWUSR) || !descriptor_may_have(fd, sizeof(struct budget_file)))
 		err = fail_file(path, "cannot be created");
 	/* Otherwise a full file system would be a signal later. */
 	if (!err && (errno = posix_fallocate(fd, 0, sizeof(struct budget_file))))

@@ -6,13 +6,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "calls/plan-file.h"
 #include "calls/pool.h"
 #include "core/cache.h"
+#include "util/descriptor.h"
 #include "util/error.h"
 #include "warm/plan-text.h"
 
@@ -80,14 +80,12 @@ GString *plan_file_text(struct vpmm_pool *pool)
 	return text;
 }
 
-/* Beyond RLIMIT_FSIZE the kernel does not only refuse: it sends SIGXFSZ, which ends the program. */
 static int write_text(int fd, const GString *text)
 {
-	struct rlimit limit;
 	size_t done = 0;
 
-	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && text->len > limit.rlim_cur)
-		return -EFBIG;
+	if (!descriptor_may_have(fd, text->len))
+		return -errno;
 	while (done < text->len) {
 		ssize_t n = write(fd, text->str + done, text->len - done);
 

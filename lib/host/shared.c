@@ -47,7 +47,8 @@ static int make_shared_file(size_t size, int *fd)
 	if (*fd < 0)
 		return error_set(errno == EMFILE ? -EMFILE : -ENOMEM, "memfd_create for host memory: %s",
 				 g_strerror(errno));
-	if (!ftruncate(*fd, (off_t)size) && !fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+	if (descriptor_may_have(*fd, size) && !ftruncate(*fd, (off_t)size) &&
+	    !fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return 0;
 	error_set(-ENOMEM, "host memory of %zu bytes: %s", size, g_strerror(errno));
 	close(*fd);

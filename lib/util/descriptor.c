@@ -2,6 +2,7 @@
 /* File descriptors of the library's own, kept apart from standard input, output and error. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,18 @@ int descriptor_raise(int fd)
 	close(fd);
 	errno = err;
 	return raised;
+}
+
+bool descriptor_may_have(int fd, uint64_t size)
+{
+	struct rlimit limit;
+	struct stat st;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur ||
+	    fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return true;
+	errno = EFBIG;
+	return false;
 }
 
 struct descriptor descriptor_note(int fd)

@@ -4,6 +4,7 @@
 #define DESCRIPTOR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* A descriptor that stays open, and what it is of. */
@@ -23,6 +24,18 @@ struct descriptor {
  * Return: a descriptor above STDERR_FILENO, with close-on-exec; -1 with errno set, and @fd closed.
  */
 int descriptor_raise(int fd);
+
+/**
+ * descriptor_may_have() - whether a file may have so many bytes
+ * @fd: its descriptor
+ * @size: bytes
+ *
+ * To be called before it grows. Beyond RLIMIT_FSIZE the kernel does not only refuse: it sends SIGXFSZ, which ends the
+ * program.
+ *
+ * Return: false with errno set to EFBIG. What is no regular file may always.
+ */
+bool descriptor_may_have(int fd, uint64_t size);
 
 /**
  * descriptor_note() - remember what a descriptor is of

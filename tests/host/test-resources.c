@@ -2,6 +2,7 @@
 /* What the process has or may have: standard descriptors, descriptors at all, sizes of files, address space. */
 #include <errno.h>
 #include <fcntl.h>
+#include <glib/gstdio.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
@@ -240,6 +241,42 @@ static void test_file_size(void)
 	fixture_close(&f);
 }
 
+/* What a pool writes besides does not fit either: that fails, or is left out, and the program lives. */
+static void test_file_size_of_others(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .top = VPMM_TOP_ON };
+	char *folder = g_dir_make_tmp("vpmm-limit-XXXXXX", NULL);
+	char *dump = g_build_filename(folder, "dump", NULL), *budget = g_build_filename(folder, "budget", NULL);
+	struct vpmm_pool *pool = NULL;
+	rlim_t before;
+	void *none;
+	int err;
+
+	if (!g_test_subprocess()) {
+		g_test_trap_subprocess(NULL, 0, 0);
+		g_test_trap_assert_passed();
+		goto out;
+	}
+	before = rlimit_set(RLIMIT_FSIZE, 1024);
+	assert_error(vpmm_pool_create(&pool, &opts), ENOMEM, "top (VPMM_TOP): no memory that others can see: File too");
+	opts.top = VPMM_TOP_OFF;
+	opts.budget = budget;
+	assert_error(vpmm_pool_create(&pool, &opts), EFBIG, "VPMM_BUDGET: ");
+	opts.budget = NULL;
+	opts.oom_dump = dump;
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	err = vpmm_malloc(pool, &none, PAGE, NULL);
+	rlimit_set(RLIMIT_FSIZE, before);
+	g_assert_cmpint(err, ==, -ENOMEM);
+	vpmm_pool_destroy(pool);
+out:
+	g_remove(dump);
+	g_rmdir(folder);
+	g_free(folder);
+	g_free(budget);
+	g_free(dump);
+}
+
 /* Lets the process have so many bytes of address space more. */
 static void limit_space(size_t more)
 {
@@ -378,6 +415,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/resources/no-descriptors-for-touches/user", "user", test_no_descriptors_for_touches);
 	g_test_add_data_func("/resources/no-descriptors-for-touches/signal", "signal", test_no_descriptors_for_touches);
 	g_test_add_func("/resources/file-size", test_file_size);
+	g_test_add_func("/resources/file-size-of-others", test_file_size_of_others);
 	g_test_add_func("/resources/fill-with-least", test_fill_with_least);
 	g_test_add_func("/resources/fill-with-small", test_fill_with_small);
 	g_test_add_func("/resources/fill-with-large", test_fill_with_large);
