@@ -470,20 +470,23 @@ static void test_bad_frees(void)
 	fixture_close(&f);
 }
 
-/* More small memory at a time the more there is, so that few calls do. */
+/* More small memory at a time the more there is, so that few calls do; but hardly more than is live. */
 static void test_spans_grow_faster(void)
 {
+	enum { GROWN = 2048, PART = 64 };
+	struct vpmm_stats stats;
 	struct fixture f;
 
 	open_packed(&f);
-	for (int i = 0; i < 4096; i++) {
+	for (int i = 0; i < GROWN * PART; i++) {
 		void *a;
 
-		assert_ok(vpmm_malloc(f.pool, &a, PAGE / 64, f.streams[0]));
+		assert_ok(vpmm_malloc(f.pool, &a, PAGE / PART, f.streams[0]));
 	}
-	g_assert_cmpuint(fixture_stats(&f).live, ==, 64 * PAGE);
-	g_assert_cmpuint(fixture_stats(&f).mapped, <=, 64 * PAGE * 9 / 8);
-	g_assert_cmpuint(fixture_stats(&f).creates, <, 40);
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(stats.live, ==, GROWN * PAGE);
+	g_assert_cmpuint(stats.mapped, <=, stats.live + stats.live / 100);
+	g_assert_cmpuint(stats.creates, <, GROWN / 2);
 	fixture_close(&f);
 }
 
