@@ -115,10 +115,10 @@ static int check_budget(void)
 static int check_trace(void)
 {
 	const char *variable = g_getenv("VPMM_TRACE");
-	const char *name = options.trace ? options.trace : options.monitor && variable && *variable ? variable : NULL;
+	const char *name = options.trace ? options.trace : options.monitor ? variable : NULL;
 	int err;
 
-	if (!name)
+	if (!name || (!options.trace && (!*name || !strcmp(name, "none"))))
 		return 0;
 	if (options.monitor && g_str_has_suffix(name, ".gz"))
 		return fail_set(-EINVAL, "--trace: %s: with --monitor a trace cannot be compressed", name);

@@ -116,9 +116,7 @@ static unsigned long long process_start(void)
 /* VPMM_TRACE is also read by the pools of a program that uses libvpmm itself, which would replace the file. */
 static const char *variable(void)
 {
-	const char *name = getenv("VPMM_PRELOAD_TRACE");
-
-	return name && *name ? "VPMM_PRELOAD_TRACE" : "VPMM_TRACE";
+	return setting_value("VPMM_PRELOAD_TRACE") ? "VPMM_PRELOAD_TRACE" : "VPMM_TRACE";
 }
 
 /* The program may have closed it with all that it does not know, and what has its number is the program's. */
@@ -168,7 +166,7 @@ static void stop_monitor(void)
 static void open_trace(void)
 {
 	char line[128];
-	const char *name = getenv(variable());
+	const char *name = setting_value(variable());
 	size_t length = name ? strlen(name) : 0;
 
 	state = FAILED;

@@ -164,10 +164,10 @@ static void print_text(FILE *file, const char *text)
  */
 static void __attribute__((destructor)) report_nothing(void)
 {
-	const char *name = getenv("VPMM_PRELOAD_REPORT"), *front;
+	const char *front;
 	FILE *file;
 
-	if (!name || !*name || served || !driver_is_loaded() || !settings()->on || settings()->monitor)
+	if (!setting_value("VPMM_PRELOAD_REPORT") || served || !driver_is_loaded() || !settings()->on || settings()->monitor)
 		return;
 	front = in_front();
 	file = front || user == getpid() ? file_open("VPMM_PRELOAD_REPORT", "ae", NULL) : NULL;

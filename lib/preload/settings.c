@@ -13,6 +13,13 @@
 static struct preload_settings values;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+const char *setting_value(const char *variable)
+{
+	const char *value = getenv(variable);
+
+	return value && *value && strcmp(value, "none") != 0 ? value : NULL;
+}
+
 /* Whether the variable has the second word; unset or empty, it has the first. */
 static bool read_word(const char *variable, const char *first, const char *second, bool *valid)
 {
@@ -28,11 +35,10 @@ static bool read_word(const char *variable, const char *first, const char *secon
 	return false;
 }
 
-/* Of a variable that is off if it is unset or empty. */
-static bool read_switch(const char *variable, bool *valid)
+/* Whether a variable is on; @on: what it is if it is unset or empty. */
+static bool read_switch(const char *variable, bool on, bool *valid)
 {
 	const char *value = getenv(variable);
-	bool on = false;
 
 	if (!value || !*value || !number_parse_switch(value, &on))
 		return on;
@@ -44,10 +50,10 @@ static bool read_switch(const char *variable, bool *valid)
 
 static size_t read_size(const char *variable, size_t unset, bool *valid)
 {
-	const char *value = getenv(variable);
+	const char *value = setting_value(variable);
 	uint64_t size;
 
-	if (!value || !*value)
+	if (!value)
 		return unset;
 	if (!number_parse_scaled(value, &size))
 		return size;
@@ -70,22 +76,20 @@ static bool has_no_device(void)
 
 static void read_environment(void)
 {
-	const char *report;
 	bool valid = true;
-	bool off;
+	bool on;
 
-	off = read_word("VPMM_PRELOAD", "1", "0", &valid);
+	on = read_switch("VPMM_PRELOAD", true, &valid);
 	values.free_ordered = read_word("VPMM_PRELOAD_FREE", "sync", "ordered", &valid);
 	values.ipc_driver = read_word("VPMM_PRELOAD_IPC", "serve", "driver", &valid);
 	values.async_driver = read_word("VPMM_PRELOAD_ASYNC", "serve", "driver", &valid);
 	values.range_block = read_word("VPMM_PRELOAD_RANGE", "mapping", "block", &valid);
-	values.monitor = read_switch("VPMM_PRELOAD_MONITOR", &valid);
-	values.pausable = read_switch("VPMM_PAUSABLE", &valid);
-	report = getenv("VPMM_PRELOAD_REPORT");
-	values.report = report && *report;
+	values.monitor = read_switch("VPMM_PRELOAD_MONITOR", false, &valid);
+	values.pausable = read_switch("VPMM_PAUSABLE", false, &valid);
+	values.report = setting_value("VPMM_PRELOAD_REPORT");
 	values.min = read_size("VPMM_PRELOAD_MIN", 0, &valid);
 	values.max = read_size("VPMM_PRELOAD_MAX", SIZE_MAX, &valid);
-	values.on = valid && !off;
+	values.on = valid && on;
 	values.monitor = values.monitor && values.on;
 	/* A monitor makes no pool. */
 	if (values.on && !values.monitor)

@@ -30,6 +30,15 @@ struct preload_settings {
 const struct preload_settings *settings(void);
 
 /**
+ * setting_value() - the value of a variable that names a file or has a size
+ * @variable: its name
+ *
+ * Context: any thread.
+ * Return: NULL if it is unset, empty or none, which is the default.
+ */
+const char *setting_value(const char *variable);
+
+/**
  * file_open() - open the file that a variable of the environment names
  * @variable: %p in its value is the process id, %% a percent sign
  * @mode: as for fopen()

@@ -593,6 +593,8 @@ int main(int argc, char **argv)
 		{ "/doors/next", next },
 		{ "/doors/resolver", resolver },
 		{ "/doors/off", switched_off, { "VPMM_PRELOAD=0" } },
+		{ "/doors/off-by-word", switched_off, { "VPMM_PRELOAD=off" } },
+		{ "/doors/on", by_default, { "VPMM_PRELOAD=on", "VPMM_PRELOAD_MIN=none", "VPMM_PRELOAD_MAX=none" } },
 		{ "/doors/second-before", second_before, { NULL }, SECOND_OBJECT },
 		{ "/doors/second-behind", second_behind, { NULL }, NULL, SECOND_OBJECT },
 		{ "/doors/quota-behind", quota_behind, { NULL }, NULL, QUOTA_OBJECT },

@@ -285,6 +285,10 @@ verdict "VPMM_TRACE is not for the program" "$(
 	vrun 0 --monitor "$program" env=VPMM_TRACE; says out "(none)"
 	vrun 0 --monitor --trace="$work/theirs" "$program" env=VPMM_TRACE; says out "(none)"
 	VPMM_TRACE=$work/theirs vrun 0 --monitor "$program" env=VPMM_TRACE; says out "(none)")"
+verdict "and none is no file" "$(mkdir "$work/nothing" && cd "$work/nothing" || exit
+	[ -z "$space" ] || VPMM_PRELOAD_OBJECT=$work/object.so
+	VPMM_TRACE=none vrun 0 --monitor "$here/$program" plain=1x2; tables err 1
+	VPMM_PRELOAD_REPORT=none vrun 0 "$here/$program" plain=1x2; ls)"
 verdict "a program that allocates nothing" "$(vrun 0 --monitor ls /
 	says err "vpmm-run: ls: no allocation of device memory was recorded"; tables err 0)"
 verdict "a program that is killed" "$(vrun 137 --monitor "$program" plain=500x1 kill=9; tables err 1
