@@ -77,4 +77,8 @@ program "${version%%.*}.999"
 verdict "a later version is not found" "$(configured 1 "$work/a moved/root"; says err "version: $version")"
 program "$((${version%%.*} + 1)).0"
 verdict "nor is the next major one" "$(configured 1 "$work/a moved/root"; says err "version: $version")"
+for library in $(sed -n 's/^Libs.private: //p' "$top_builddir/vpmm.pc"); do
+	echo "$(present grep -F -- "$library" "$top_builddir/lib/vpmm-config.cmake") $library"
+done >"$work/libraries"
+none_left "a static library is linked with all that vpmm.pc names for it" "$work/libraries"
 echo "1..$count"
