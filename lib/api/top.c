@@ -77,6 +77,7 @@ static void publish_pool(struct vpmm_pool *pool, uint64_t number, struct top_poo
 	add_stats(pool, &stats);
 	for_each_arena(arena, tags)
 		add_stats(arena, &stats);
+	stats_sample_peaks(tags, &stats);
 	lock_acquire(&pool->core.lock);
 	out->limit = pool->core.extents.limit;
 	lock_release(&pool->core.lock);

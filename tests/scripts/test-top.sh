@@ -99,6 +99,8 @@ tagged=$pid
 verdict "tags" "$(holds "$tagged" 27 '"tags": {"cache'
 	run 0 vpmm-top --json
 	says out '"tags": {"cache \"kv\"": {"live": 524288, "requested": 524288, "blocks": 1, '
+	sed -n 's/.*"taken": \([0-9]*\),.*"peak_taken": \([0-9]*\),.*"tags": .*/\1 \2/p' "$work/out" |
+		awk '$1 > $2 { print $1 " bytes are taken, and at most " $2 " were" }'
 	run 0 vpmm-top; says out '          cache "kv"'
 	run 0 vpmm-top --openmetrics; says out ",command=\"hold-pools\",tag=\"cache \\\"kv\\\"\"} 524288")"
 

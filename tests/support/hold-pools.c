@@ -11,7 +11,7 @@
 
 #include "vpmm.h"
 
-/* Half a MiB more under the tag of TAG, if there is one. */
+/* Half a MiB more under the tag of TAG, if there is one, in an arena. */
 static int hold_tagged(struct vpmm_pool *pool)
 {
 	const char *name = getenv("TAG");
@@ -20,7 +20,7 @@ static int hold_tagged(struct vpmm_pool *pool)
 
 	if (!name)
 		return 0;
-	if (vpmm_tag_open(name, 0, &tag))
+	if (vpmm_tag_open(name, VPMM_TAG_PAUSABLE, &tag))
 		return -1;
 	vpmm_tag_set(tag);
 	return vpmm_malloc(pool, &ptr, 1 << 19, NULL);
