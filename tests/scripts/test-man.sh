@@ -36,7 +36,7 @@ found()
 	fi 2>/dev/null
 }
 
-echo "1..17"
+echo "1..19"
 
 while read -r function; do
 	echo "$(present found "$function" 3) $function(3)"
@@ -49,6 +49,23 @@ done | grep -o '\bvpmm_[a-z0-9_]*(' | tr -d '(' | sort -u | while read -r functi
 	echo "$(present grep -wE "^\.(It )?(Xr|Fn|Fo) $function" "$man/vpmm.3") $function"
 done >"$work/listed"
 none_left "vpmm(3) lists every call of vpmm.h and vpmm-shared.h" "$work/listed"
+
+sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$man/vpmm.3" >"$work/synopsis"
+$CC -E -P -x c "$top_srcdir/include/vpmm.h" | grep -o '\bvpmm_[a-z0-9_]*(' | tr -d '(' | sort -u |
+while read -r function; do
+	echo "$(present grep -wE "^\.F[no] $function" "$work/synopsis") $function"
+done >"$work/declared"
+none_left "the synopsis of vpmm(3) has every call of vpmm.h" "$work/declared"
+
+for page in "$man"/*.3; do
+	sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$page" >"$work/synopsis"
+	sed -n 's/^struct \(vpmm_[a-z_]*\) {$/\1/p' "$work/synopsis" | while read -r name; do
+		fields | sed -n "s/^$name //p" | while read -r field; do
+			echo "$(present grep -E "[ *]$field(\[[0-9]*\])?;" "$work/synopsis") ${page##*/}: $name.$field"
+		done
+	done
+done >"$work/structures"
+none_left "a structure in a synopsis has every field" "$work/structures"
 
 sed -n 's/^enum \(vpmm_[a-z_]*\) {/\1/p' "$top_srcdir/include/vpmm.h" | while read -r name; do
 	echo "$(present grep -w "Vt enum $name" "$man/vpmm.3") $name"
