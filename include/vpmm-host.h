@@ -25,7 +25,7 @@ extern "C" {
 struct CUstream_st;
 struct vpmm_host_graph;
 
-/* The values of CUDA's CU_STREAM_LEGACY, another name of NULL, and CU_STREAM_PER_THREAD. */
+/* The values of CUDA's CU_STREAM_LEGACY, another name of NULL, and CU_STREAM_PER_THREAD. Since: 0.1 */
 #define VPMM_HOST_STREAM_LEGACY ((struct CUstream_st *)0x1)
 #define VPMM_HOST_STREAM_PER_THREAD ((struct CUstream_st *)0x2)
 
@@ -35,6 +35,7 @@ struct vpmm_host_graph;
  *
  * Context: called on the thread that completes the work, which may be a call that waits for it, such as
  *	vpmm_pool_destroy(). It may use memory and must not call the library.
+ * Since: 0.1
  */
 typedef void (*vpmm_host_fn)(void *data);
 
@@ -46,6 +47,8 @@ typedef void (*vpmm_host_fn)(void *data);
  *
  * A piece of work is ready when everything before it in its stream has completed. An engine starts first what was
  * ready first, and of several that were ready at the same time what was submitted first.
+ *
+ * Since: 0.1
  */
 enum vpmm_host_engine {
 	VPMM_HOST_COMPUTE,

@@ -18,20 +18,22 @@
 extern "C" {
 #endif
 
-/* For vpmm_shared_alloc(): pages of the smallest size, however large the range is. */
+/* For vpmm_shared_alloc(): pages of the smallest size, however large the range is. Since: 0.1 */
 #define VPMM_SHARED_FINE 0x1u
 
 /**
  * enum vpmm_location - where a page is
  * @VPMM_HOST: in host memory; the device reaches it over the bus
  * @VPMM_DEVICE: in device memory; the CPU's touch brings it back
+ *
+ * Since: 0.1
  */
 enum vpmm_location {
 	VPMM_HOST,
 	VPMM_DEVICE
 };
 
-/* Flags of struct vpmm_page. */
+/* Flags of struct vpmm_page. Since: 0.1 */
 #define VPMM_PAGE_EMPTY 0x1u	/* nobody has touched it: it has no memory anywhere and reads as zero */
 #define VPMM_PAGE_PREFER_HOST 0x2u
 #define VPMM_PAGE_PREFER_DEVICE 0x4u
@@ -47,6 +49,8 @@ enum vpmm_location {
  * @location: where it is; VPMM_HOST if it is nowhere
  * @flags: VPMM_PAGE_EMPTY, VPMM_PAGE_MOVING, VPMM_PAGE_DUPLICATE, VPMM_PAGE_PINNED, and what was advised
  * @sequence: changes at the end of each move of the page, and where one was tried
+ *
+ * Since: 0.1
  */
 struct vpmm_page {
 	void *addr;
@@ -64,6 +68,8 @@ struct vpmm_page {
  * @VPMM_ADVISE_PREFER_DEVICE: when memory runs out, pages of other ranges go to the host first
  * @VPMM_ADVISE_READ_MOSTLY: pages that go to the device keep their host memory, and the CPU reads that without having
  *	them come back. Work of the device must not write to them
+ *
+ * Since: 0.1
  */
 enum vpmm_advice {
 	VPMM_ADVISE_NONE,
@@ -72,10 +78,10 @@ enum vpmm_advice {
 	VPMM_ADVISE_READ_MOSTLY
 };
 
-/* For alloc_and_copy() to set in struct vpmm_move. */
+/* For alloc_and_copy() to set in struct vpmm_move. Since: 0.1 */
 #define VPMM_MOVE_SKIP 0x1u	/* the page stays where it is */
 #define VPMM_MOVE_COPIED 0x2u	/* the copy is made, or will be made in the order of the stream */
-/* Set for finalize_and_map(). */
+/* Set for finalize_and_map(). Since: 0.1 */
 #define VPMM_MOVE_DONE 0x4u	/* the page has moved */
 
 /**
@@ -85,6 +91,8 @@ enum vpmm_advice {
  * @from: where its contents are: a device address, valid during alloc_and_copy(), of memory that nobody writes
  * @to: where they go: a device address, likewise
  * @flags: see above
+ *
+ * Since: 0.1
  */
 struct vpmm_move {
 	void *addr;
@@ -105,6 +113,8 @@ typedef void (*vpmm_finalize_and_map_fn)(void *data, const struct vpmm_move *mov
  * @finalize_and_map: called when the batch has moved. NULL: not called
  *
  * Neither may call the library, or touch shared ranges of any pool: who would serve the touch may wait for the move.
+ *
+ * Since: 0.1
  */
 struct vpmm_migrate_ops {
 	size_t size;
@@ -133,6 +143,8 @@ struct vpmm_migrate_ops {
  * @migrate_ns: nanoseconds in vpmm_migrate() and vpmm_fault()
  * @duplicates: bytes of @host that hold the same as pages on the device
  * @read_copies: how often the CPU got a copy of such a page to read
+ *
+ * Since: 0.1
  */
 struct vpmm_shared_stats {
 	size_t size;
@@ -335,6 +347,8 @@ struct vpmm_mirror;
  *	can be allocated again, with other memory
  * @VPMM_MIRROR_MAP: addresses of the pool that lost their memory when a tag was paused have memory again, with the
  *	contents that they had
+ *
+ * Since: 0.1
  */
 enum vpmm_mirror_action {
 	VPMM_MIRROR_MOVE,
@@ -353,6 +367,8 @@ typedef void (*vpmm_update_fn)(struct vpmm_mirror *mirror, void *data, enum vpmm
  *	@end. It may take locks of the mirror's own, under which vpmm_locate() alone may be called; it may not touch
  *	shared ranges of any pool, or call the library otherwise. Any thread that calls the library may call it, or the
  *	one that serves touches, and two at once if one is about a range. A change that fails was told of in vain
+ *
+ * Since: 0.1
  */
 struct vpmm_mirror_ops {
 	size_t size;

@@ -11,6 +11,12 @@
  *
  * Every call returns 0 or a negative errno value, and sets errno to match. When it fails, it leaves untouched what it
  * would return through a pointer, and vpmm_last_error() has the reason.
+ *
+ * Each call on a pool can fail for these reasons, whether or not its comment names them:
+ *	-EIO the driver reports an earlier failure, or has shut down,
+ *	-EBUSY the process was forked after the pool was created,
+ *	-ESTALE the device was reset since the pool was created; default pools begin anew instead,
+ *	and, if NULL stands for a default pool that has to be created, the errors of vpmm_pool_create().
  */
 #ifndef VPMM_H
 #define VPMM_H
@@ -165,6 +171,7 @@ enum vpmm_rdma {
  * the pool can still be used. No thread may destroy a pool while a callback of that pool runs on another.
  *
  * Context: called on the thread whose call caused the message, with no lock held.
+ * Since: 0.1
  */
 typedef void (*vpmm_log_fn)(void *data, int level, const char *message);
 
@@ -175,24 +182,29 @@ typedef void (*vpmm_log_fn)(void *data, int level, const char *message);
  * @size: bytes of the allocation
  *
  * It may free blocks of this pool or another, trim other pools, or release device memory by other means. It is not
- * called for a request that is larger than the limit or than the device's memory. vpmm_receive() calls it for want of
- * mappings or address space, with the bytes of the mapping, which the limit does not count.
+ * called for a request that is larger than the limit or than the device's memory, nor for one beyond the limit of a
+ * tag. vpmm_receive() calls it for want of mappings or address space, with the bytes of the mapping, which the limit
+ * does not count.
  *
  * Context: called on the thread whose allocation would fail, with no lock held, so it may call the library; an
  *	allocation that fails in there does not call it again.
  * Return: not 0 if it gave something back: the allocation is tried again, and if it fails again, so is this; 0 if it
  *	has nothing to give.
+ * Since: 0.1
  */
 typedef int (*vpmm_pressure_fn)(void *data, struct vpmm_pool *pool, size_t size);
 
 /**
- * vpmm_exhausted_fn - is told that an allocation fails for want of memory
+ * vpmm_exhausted_fn - is notified that an allocation fails for want of memory
  * @data: pressure_data of struct vpmm_opts
  * @pool: the pool
  * @size: bytes of the allocation
  * @message: why, as vpmm_last_error() will have it; valid during the call only
  *
+ * It is not called for an allocation beyond the limit of a tag.
+ *
  * Context: called on the thread whose allocation fails, with no lock held, so it may call the library.
+ * Since: 0.1
  */
 typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t size, const char *message);
 
@@ -208,17 +220,17 @@ enum vpmm_budget_thread {
 	VPMM_BUDGET_THREAD_OFF = 1
 };
 
-/* For budget_wait of struct vpmm_opts, where 0 is the default: the pool does not wait for others. */
+/* For budget_wait of struct vpmm_opts, where 0 is the default: the pool does not wait for others. Since: 0.1 */
 #define VPMM_BUDGET_WAIT_NONE (-1)
 
-/* For keep of struct vpmm_opts, where 0 is the default: the pool keeps no free memory. */
+/* For keep of struct vpmm_opts, where 0 is the default: the pool keeps no free memory. Since: 0.1 */
 #define VPMM_KEEP_NONE ((size_t)1)
 
-/* For the overlap of struct vpmm_opts: the pool guesses how much, which is the default; or none. */
+/* For the overlap of struct vpmm_opts: the pool guesses how much, which is the default; or none. Since: 0.1 */
 #define VPMM_OVERLAP_AUTO (-1)
 #define VPMM_OVERLAP_NONE (-2)
 
-/* For the peers of struct vpmm_opts: all devices that can. */
+/* For the peers of struct vpmm_opts: all devices that can. Since: 0.1 */
 #define VPMM_PEERS_ALL UINT64_MAX
 
 /**
@@ -594,7 +606,9 @@ struct vpmm_allocation {
  *	want it, or the driver is older than CUDA 12.0,
  *	-ENOMEM there is not enough address space, or not enough memory for the initial pages,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked from one that had a pool.
+ *	-EBUSY the process was forked from one that had a pool; or 256 pools have the budget, or a stopped process keeps
+ *	others from joining it,
+ *	or the negative errno value of the call that could not open the file of a budget, or the socket of VPMM_PAUSABLE.
  * Since: 0.1
  */
 int vpmm_pool_create(struct vpmm_pool **pool, const struct vpmm_opts *opts);
@@ -645,18 +659,19 @@ int vpmm_pool_abandon(struct vpmm_pool *pool);
  *	under capture, or the request would fail otherwise.
  * Return: 0, or
  *	-EINVAL @ptr is NULL, or @stream is not a stream,
- *	-ENOMEM device memory, the limit of the pool, address space or mappings are exhausted,
+ *	-ENOMEM device memory, the limit of the pool or of the thread's tag, address space or mappings are exhausted,
  *	-ENOTSUP the driver would have to serve the request and cannot, or @stream is under capture and the pool leaves
  *	every request to the driver,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created; or the memory would have to be cleared (VPMM_SCRUB),
- *	and @stream is the legacy default stream while another is under capture, or its capture was invalidated,
+ *	-EBUSY the process was forked after the pool was created; or the thread's tag is paused; or the memory would have
+ *	to be cleared (VPMM_SCRUB), and @stream is the legacy default stream while another is under capture, or its
+ *	capture was invalidated,
  *	and, for a NULL @pool, what vpmm_pool_create() returns.
  * Since: 0.1
  */
 int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream);
 
-/* For vpmm_malloc_flags(): the memory is cleared, in the order of the stream. */
+/* For vpmm_malloc_flags(): the memory is cleared, in the order of the stream. Since: 0.1 */
 #define VPMM_ZERO 0x1u
 
 /*
@@ -750,7 +765,8 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
  *	destroyed without vpmm_stream_retire(),
  *	-ENOTSUP the block is shareable or was received, and @size is neither its size nor 0,
  *	-EBUSY a stream that vpmm_use() has named cannot be waited for, as it is under capture or another thread's
- *	default stream; or @stream is under capture and streams that vpmm_use() named still use the block.
+ *	default stream; or @stream is under capture and streams that vpmm_use() named still use the block; or the tag of
+ *	the block is paused.
  * Since: 0.1
  */
 int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream);
@@ -818,7 +834,7 @@ int vpmm_malloc_growable(struct vpmm_pool *pool, void **ptr, size_t size, size_t
  *	-EPIPE the other end is closed,
  *	-EMFILE the process cannot open more files,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created,
+ *	-EBUSY the process was forked after the pool was created, or the tag of the block is paused,
  *	or another error of sendmsg().
  * Since: 0.1
  */
@@ -913,7 +929,8 @@ int vpmm_receive(struct vpmm_pool *pool, void **ptr, size_t *size, int socket);
  *	-EINVAL @ptr is not allocated from this pool (any more), or @stream is not a stream,
  *	-ENOTSUP @ptr is in a shared range, and @stream is the default stream of each thread, or 4096 others use it,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created; perhaps also if the capture of @stream was invalidated.
+ *	-EBUSY the process was forked after the pool was created, or the tag of the block is paused; perhaps also if the
+ *	capture of @stream was invalidated.
  * Since: 0.1
  */
 int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
@@ -1251,6 +1268,7 @@ int vpmm_resume(struct vpmm_pool *pool, vpmm_tag tag, struct CUstream_st *stream
  * It is called on a thread of the library, with no lock held, and may call the library.
  *
  * Return: 0, or a negative errno value if the program does not come to rest: nothing is paused then, and it goes on.
+ * Since: 0.1
  */
 typedef int (*vpmm_guard_fn)(void *data, int rest);
 

@@ -33,7 +33,7 @@ unmangled()
 	"$@" && $NM "$work/call.o" | grep -q ' U vpmm_version$'
 }
 
-echo "1..14"
+echo "1..15"
 for header in vpmm vpmm-host vpmm-shared; do
 	printf '#include "%s.h"\n#include "%s.h"\nint nothing;\n' $header $header >"$work/$header.c"
 	cp "$work/$header.c" "$work/$header.cc"
@@ -58,3 +58,15 @@ if [ -z "$CXX" ]; then
 else
 	verdict "a call from C++" unmangled $CXX -I"$top_srcdir/include" -c -o "$work/call.o" "$work/call.cc"
 fi
+
+# What a comment of kernel-doc is about, if it does not say since which version that is there.
+undated()
+{
+	awk '
+		/^\/\*\*$/ { getline; about = $0; dated = 0; inside = 1 }
+		/Since: [0-9]/ { dated = 1 }
+		inside && /\*\/$/ { if (!dated) { print FILENAME ":" about; failed = 1 } inside = 0 }
+		END { exit failed }
+	' "$top_srcdir"/include/*.h
+}
+verdict "each comment of kernel-doc has a version" undated
