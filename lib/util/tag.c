@@ -68,7 +68,7 @@ int tag_open(const char *name, unsigned int flags, vpmm_tag *tag)
 
 	if (!name || !judge_name(name))
 		return error_set(-EINVAL, "the name of a tag is %s: expected 1 to %d bytes without control characters",
-				 !name ? "NULL" : *name ? "too long, or has others" : "empty", TAG_NAME_MOST);
+				 !name ? "NULL" : *name ? "too long or has control characters" : "empty", TAG_NAME_MOST);
 	if (flags & ~VPMM_TAG_PAUSABLE)
 		return error_set(-EINVAL, "flags are %#x: expected 0 or VPMM_TAG_PAUSABLE", flags);
 	lock_acquire(&tag_lock);
