@@ -47,7 +47,7 @@ int backend_open(const char *name, const int *device, struct backend **be)
 		return open_device(&backend_host, device, be);
 	}
 	if (err == -ENODEV && lacks_gpu(device))
-		error_hint(err, "without a GPU, VPMM_BACKEND=host (or backend \"host\" in struct vpmm_opts) serves "
-			   "from ordinary memory");
+		error_hint(err, "without a GPU, VPMM_BACKEND=host serves from ordinary memory; with options, backend "
+			   "\"host\" in struct vpmm_opts, or vpmm_opts_from_env()");
 	return err;
 }

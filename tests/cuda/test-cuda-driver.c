@@ -113,6 +113,7 @@ static void test_driver_none_alone(void)
 	assert_error(backend_cuda.current_device(&ordinal), ENODEV, "libcuda.so.1");
 	assert_error(backend_open("cuda", NULL, &be), ENODEV, "\nwithout a GPU, VPMM_BACKEND=host ");
 	assert_error(backend_open("cuda", &(int){ 3 }, &be), ENODEV, "\nwithout a GPU, VPMM_BACKEND=host ");
+	assert_error(backend_open("cuda", NULL, &be), ENODEV, "with options, backend \"host\" in struct vpmm_opts");
 	g_assert_null(be);
 	g_assert_cmpint(ordinal, ==, 77);
 }
