@@ -110,6 +110,12 @@ static uint64_t option_from_info(const struct option *option, const struct vpmm_
 	return number;
 }
 
+static void add_other(void *data, const char *variable, const char *value)
+{
+	if (value && *value)
+		say_word(add_setting(data, variable), value);
+}
+
 void pool_settings_collect(struct pool_settings *settings, const struct choice *choice, bool by_option)
 {
 	const struct vpmm_info *info = &choice->info;
@@ -124,7 +130,10 @@ void pool_settings_collect(struct pool_settings *settings, const struct choice *
 			say_value(add_setting(settings, option->variable), option, option_from_info(option, info));
 		else if (option == &pool_options[OPTION_HOST_DEVICES] && on_host)
 			say_number(add_setting(settings, option->variable), count_host_devices(), false);
+		else if (option == &pool_options[OPTION_HOST_KERNELS] && on_host)
+			add_other(settings, option->variable, g_getenv(option->variable));
 	}
+	variables_each_other(add_other, settings);
 }
 
 void pool_setting_json(struct json *json, const char *key, const struct pool_setting *setting)

@@ -30,10 +30,10 @@ struct pool_setting {
 };
 
 /**
- * struct pool_settings - all of them
+ * struct pool_settings - all of them; those that are no options of a pool only if they are set, as they are set
  */
 struct pool_settings {
-	struct pool_setting all[OPTIONS];
+	struct pool_setting all[OPTIONS + VARIABLES_OTHER];
 	unsigned int n;
 };
 

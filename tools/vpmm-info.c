@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Tells what pools stand on here, and which settings they get. */
+/* Shows the device that pools would use, and their settings. */
 #include <errno.h>
 #include <glib.h>
 #include <glib/gstdio.h>
@@ -50,7 +50,7 @@ static const GOptionEntry entries[] = {
 };
 
 static const struct cli cli = {
-	.summary = "- tell what pools stand on here, and which settings they get",
+	.summary = "- show the device that pools would use, and their settings",
 	.description = "Exit status: 0, or 2 if an option or a setting was refused, or the output\ncould not be written.\n",
 	.entries = entries,
 };
@@ -160,7 +160,7 @@ static void print_text(const struct report *report)
 	else
 		printf("%-30s%s\n", "driver", "none: ordinary memory");
 	print_bytes("memory", info->memory_total);
-	print_bytes("memory that nobody holds", info->memory_free);
+	print_bytes("free memory", info->memory_free);
 	print_bytes("granularity of mappings", info->granularity);
 	if (info->mapping_limit)
 		printf("%-30s%" PRIu64 "\n", "mappings at once", (uint64_t)info->mapping_limit);

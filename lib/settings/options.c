@@ -203,7 +203,7 @@ const struct option pool_options[OPTIONS] = {
 #define LONGEST 64
 
 /* Those of shared ranges, of tags, of pausing, of PyTorch's plug-in and of vLLM's, which are no options of a pool. */
-static const char *const others[] = {
+static const char *const others[VARIABLES_OTHER] = {
 	"VPMM_HOST_KEEP", "VPMM_PAUSABLE", "VPMM_PAUSE_HOST", "VPMM_PAUSE_POISON", "VPMM_SHARED_TOUCH", "VPMM_TAG",
 	"VPMM_TORCH_BUILD", "VPMM_TORCH_CLASS", "VPMM_VLLM"
 };
@@ -264,6 +264,12 @@ bool variables_is_known(const char *name)
 			return true;
 	}
 	return false;
+}
+
+void variables_each_other(void (*fn)(void *data, const char *name, const char *value), void *data)
+{
+	for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
+		fn(data, others[i], g_getenv(others[i]));
 }
 
 static bool is_unknown(const char *name)

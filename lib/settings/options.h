@@ -152,6 +152,18 @@ bool variables_is_known(const char *name);
  */
 const char *variables_nearest(const char *name);
 
+/* How many known variables are no options of a pool. */
+#define VARIABLES_OTHER 9
+
+/**
+ * variables_each_other() - find the variables that are no options of a pool
+ * @fn: called for each, with its value; NULL: it is unset
+ * @data: passed to @fn
+ *
+ * Context: no other thread may change the environment.
+ */
+void variables_each_other(void (*fn)(void *data, const char *name, const char *value), void *data);
+
 /**
  * variables_each_unknown() - find variables that look like the library's and are unknown
  * @fn: called for each variable whose name begins with VPMM_, but not with VPMM_TEST_, and is unknown

@@ -85,6 +85,12 @@ verdict "environment" "$(export VPMM_BACKEND=host VPMM_PAGE_SIZE=4m VPMM_VA_SIZE
 	shows VPMM_FRAG_RATIO 5 environment; shows VPMM_OVERHEAD 3 environment
 	shows VPMM_SCRUB stream environment; shows VPMM_PEERS 1,2 environment
 	shows VPMM_HOST_MAPPINGS 77 environment)"
+verdict "what is no option of a pool" "$(small_va; info 0 --backend=host
+	! grep -E "VPMM_(TAG|PAUSE_HOST|HOST_KERNELS) " "$work/out"
+	export VPMM_TAG=weights,drop VPMM_PAUSE_HOST=2G VPMM_HOST_KERNELS=4 VPMM_PAUSABLE=
+	info 0 --backend=host; shows VPMM_TAG weights,drop environment; shows VPMM_PAUSE_HOST 2G environment
+	shows VPMM_HOST_KERNELS 4 environment; ! grep VPMM_PAUSABLE "$work/out"
+	info 0 --backend=host --json; says out '"VPMM_TAG": {"value": "weights,drop", "source": "environment"}')"
 verdict "limit and threshold" "$(small_va; export VPMM_LIMIT=50% VPMM_KEEP=none; info 0 --backend=host
 	shows VPMM_LIMIT "42949672960 \(40.0 GiB\)" environment; shows VPMM_KEEP none environment
 	export VPMM_KEEP=0; info 0 --backend=host; shows VPMM_KEEP none environment
