@@ -184,7 +184,7 @@ static void table_errors(FILE *out, const struct report_run *run, const struct r
 	else if (run->verify)
 		fputs("\nNo errors: every allocation kept what was written to it until it was freed.\n", out);
 	else
-		fputs("\nNo errors. What memory held was not looked at: see --verify.\n", out);
+		fputs("\nNo errors. Contents of blocks were not checked: see --verify.\n", out);
 }
 
 void report_table(FILE *out, const struct report_run *run, const struct report_row *rows, size_t n)

@@ -50,15 +50,15 @@ static const GOptionEntry entries[] = {
 	{ "allocator", 'a', 0, G_OPTION_ARG_STRING, &options.allocator,
 	  "vpmm (default), async or malloc", "A" },
 	{ "verify", 'v', 0, G_OPTION_ARG_NONE, &options.verify,
-	  "Write to every allocation, find it intact", NULL },
+	  "Write to each allocation, and check it before its free", NULL },
 	{ "lag", 'l', 0, G_OPTION_ARG_STRING, &options.lag,
-	  "Complete work T later: 50us, 1ms, 2s (host)", "T" },
+	  "Complete work T after it was submitted: 50us, 1ms, 2s (host)", "T" },
 	{ "repeat", 'r', 0, G_OPTION_ARG_INT, &options.repeat,
 	  "Run each trace N times on the same pool", "N" },
 	{ "limit", 'm', 0, G_OPTION_ARG_STRING, &options.limit,
-	  "Leave the device BYTES of memory: 512M, 8G", "BYTES" },
+	  "Limit the device to BYTES of memory: 512M, 8G", "BYTES" },
 	{ "overlap", 'O', 0, G_OPTION_ARG_NONE, &options.overlap,
-	  "Tell what waiting costs, and what VPMM_OVERLAP buys (host)", NULL },
+	  "Compare memory and time for values of VPMM_OVERLAP (host)", NULL },
 	{ "tags", 't', 0, G_OPTION_ARG_STRING, &options.tags,
 	  "Give blocks pausable tags by RULE: kept, stream, size", "RULE" },
 	{ "picture", 'p', 0, G_OPTION_ARG_FILENAME, &options.picture,
@@ -74,11 +74,11 @@ static const GOptionEntry entries[] = {
 };
 
 static const struct cli cli = {
-	.summary = "- run recorded allocations and tell what they cost",
+	.summary = "- run recorded allocations and report what they cost",
 	.description =
 		"A trace is plain or compressed by gzip; - is standard input. Exit status: 0, 1 if\n"
 		"there were errors, 2 if an option, a trace or a setting was refused, or the output\n"
-		"could not be written. ^C stops it, and it tells of the passes that are done.\n",
+		"could not be written. ^C ends it with a report of the passes that are done.\n",
 	.entries = entries,
 };
 

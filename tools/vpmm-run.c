@@ -34,9 +34,9 @@ static struct options options;
 
 static const GOptionEntry entries[] = {
 	{ "monitor", 0, 0, G_OPTION_ARG_NONE, &options.monitor,
-	  "Leave all to the driver; tell what libvpmm would take", NULL },
+	  "Leave all to the driver; print what libvpmm would take", NULL },
 	{ "report", 0, 0, G_OPTION_ARG_FILENAME, &options.report,
-	  "Tell what libvpmm did, in FILE or on standard error", "[FILE]" },
+	  "Print what libvpmm did, to FILE or standard error", "[FILE]" },
 	{ "trace", 0, 0, G_OPTION_ARG_FILENAME, &options.trace,
 	  "Record allocations and frees, for vpmm-replay", "FILE" },
 	{ "limit", 0, 0, G_OPTION_ARG_STRING, &options.limit,
@@ -52,8 +52,8 @@ static const GOptionEntry entries[] = {
 static const struct cli cli = {
 	.summary = "[--] PROGRAM [ARGUMENT...] - run a CUDA program on libvpmm, unchanged",
 	.description =
-		"The variables of vpmm(7) and vpmm-preload(7) apply. SIGUSR1 has --monitor tell what\n"
-		"there is so far. Exit status: that of the program; 2 if an option, a setting or the\n"
+		"The variables of vpmm(7) and vpmm-preload(7) apply. SIGUSR1 has --monitor print\n"
+		"its tables so far. Exit status: that of the program; 2 if an option, a setting or the\n"
 		"program was refused, 126 if it cannot be run, 127 if it is not found.\n",
 	.entries = entries,
 	.command = true,
