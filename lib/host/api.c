@@ -25,7 +25,7 @@ static int check_host_device(const char *call, int device)
 
 	ret = host_device_count(&count);
 	if (!ret && (device < 0 || device >= count))
-		ret = error_set(-EINVAL, "there is no device %d, VPMM_HOST_DEVICES makes it %d", device, count);
+		ret = error_set(-EINVAL, "there is no device %d: VPMM_HOST_DEVICES is %d", device, count);
 	return named(call, ret);
 }
 

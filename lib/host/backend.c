@@ -154,7 +154,7 @@ int host_op_peer_check(struct backend *be, int device)
 	if (!ret)
 		ret = host_device_count(&count);
 	if (!ret && (device < 0 || device >= count))
-		ret = error_set(-ENODEV, "there is no host device %d, VPMM_HOST_DEVICES makes it %d", device, count);
+		ret = error_set(-ENODEV, "there is no host device %d: VPMM_HOST_DEVICES is %d", device, count);
 	return ret;
 }
 

@@ -122,7 +122,7 @@ int host_device_open(int ordinal, struct host_device **dev)
 	if (ret)
 		return ret;
 	if (ordinal < 0 || ordinal >= count)
-		return error_set(-ENODEV, "there is no host device %d, VPMM_HOST_DEVICES makes it %d", ordinal, count);
+		return error_set(-ENODEV, "there is no host device %d: VPMM_HOST_DEVICES is %d", ordinal, count);
 	lock_acquire(&host_devices_lock);
 	if (!devices[ordinal])
 		ret = device_new(ordinal, &devices[ordinal]);
