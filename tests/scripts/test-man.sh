@@ -36,7 +36,7 @@ found()
 	fi 2>/dev/null
 }
 
-echo "1..19"
+echo "1..20"
 
 while read -r function; do
 	echo "$(present found "$function" 3) $function(3)"
@@ -84,6 +84,11 @@ fields | while read -r name field; do
 	echo "$(present test -n "$page") $name.$field"
 done >"$work/fields"
 none_left "every field of the public structures is in a page" "$work/fields"
+
+grep -oE '\{ "[a-z_]+", stats->' "$top_srcdir/lib/calls/dump.c" | cut -d '"' -f 2 | while read -r name; do
+	echo "$(present grep -w "$name" "$man/vpmm_pool_dump.3") $name"
+done >"$work/metrics"
+none_left "every metric of a dump is in vpmm_pool_dump(3)" "$work/metrics"
 
 for name in $(fields | sed -n 's/^vpmm_opts //p' | grep -vx size); do
 	echo "$(present grep -E "(FIELD|NUMBER)\($name\)" "$top_srcdir/lib/settings/options.c") $name"
