@@ -124,11 +124,11 @@ for tool in bench info pause replay run top; do
 done >"$work/accepted"
 none_left "every option that a tool's page names exists" "$work/accepted"
 
-# The pages that a user reads once. Those of single calls and tools are looked up, and follow as they are rewritten.
-for page in "$man"/*.[57]; do
+# Those of single calls are looked up, and follow as they are rewritten.
+for page in "$man"/*.[157]; do
 	awk -f "$top_srcdir/tests/support/sentences.awk" "$page" | sed "s/^/${page##*/}: /"
 done >"$work/sentences"
-verdict "sentences of vpmm(7) and the guides have at most 25 words, and begin with a noun" "$(cat "$work/sentences")"
+verdict "sentences of the guides and of the tools' pages have at most 25 words, and begin with a noun" "$(cat "$work/sentences")"
 
 # A string can also be a constant of the headers, in a message.
 # Those of the preload object are none of a pool's.
