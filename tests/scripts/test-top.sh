@@ -79,7 +79,7 @@ well_formed()
 		{
 			name = $1; sub(/\{.*/, "", name)
 			if (name != (type == "counter" ? family "_total" : family)) print "name: " $0
-			if ($0 !~ /^[a-z_]+\{([a-z]+="[^"]*",?)+\} [0-9]+(\.[0-9]+)?$/) print "sample: " $0
+			if ($0 !~ /^[a-z_]+\{([a-z]+="([^"\\]|\\.)*",?)+\} [0-9]+(\.[0-9]+)?$/) print "sample: " $0
 		}
 		END { if (ended != NR) print "no end" }' "$work/$1"
 }
