@@ -17,8 +17,12 @@ void vpmm_torch_set_pressure(int (*fn)(int device, size_t size))
 	pressure = fn;
 }
 
-/* Asks the program for memory, unless it is being asked. */
-static bool ask(int device, size_t size)
+bool alloc_can_ask(void)
+{
+	return pressure;
+}
+
+bool alloc_ask(int device, size_t size)
 {
 	static _Thread_local bool asking;
 	int (*fn)(int device, size_t size) = pressure;
@@ -32,7 +36,7 @@ static bool ask(int device, size_t size)
 	return given;
 }
 
-int alloc_pressed(void **ptr, size_t size, int ordinal, struct CUstream_st *stream)
+static int alloc_pressed(void **ptr, size_t size, int ordinal, struct CUstream_st *stream)
 {
 	bool given = true;
 	int err = -ENOMEM;
@@ -40,8 +44,8 @@ int alloc_pressed(void **ptr, size_t size, int ordinal, struct CUstream_st *stre
 	if (graphs_retry())
 		err = vpmm_malloc(NULL, ptr, size, stream);
 	/* Also where it has nothing to give: calls that it made may have changed vpmm_last_error(). */
-	while (err == -ENOMEM && given && pressure) {
-		given = ask(ordinal, size);
+	while (err == -ENOMEM && given && alloc_can_ask()) {
+		given = alloc_ask(ordinal, size);
 		kept_retry();
 		err = vpmm_malloc(NULL, ptr, size, stream);
 	}

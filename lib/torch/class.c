@@ -129,10 +129,25 @@ static int enter_block(void *ptr, struct torch_piece *block, int ordinal, size_t
 	return 0;
 }
 
+/* The device is current. */
+static int alloc_once(struct torch_piece *block, int ordinal, size_t size, size_t least, struct CUstream_st *stream,
+		      struct torch_pool *pool)
+{
+	void *ptr = NULL;
+	int err;
+
+	/* A child has no pool, as another thread may have had the lock of those when it was forked. */
+	if (pool && !in_child) {
+		use_device(ordinal);
+		return pools_alloc(pool, block, size, least, stream);
+	}
+	err = vpmm_malloc(NULL, &ptr, size > least ? size : least, stream);
+	return err ? err : enter_block(ptr, block, ordinal, size, least, stream);
+}
+
 static int class_alloc(struct torch_piece *block, int ordinal, size_t size, size_t least, struct CUstream_st *stream,
 		       struct torch_pool *pool)
 {
-	void *ptr = NULL;
 	bool entered;
 	int err;
 
@@ -140,37 +155,17 @@ static int class_alloc(struct torch_piece *block, int ordinal, size_t size, size
 		return -ENXIO;
 	kept_retry();
 	late_free();
-	/* A child has no pool, as another thread may have had the lock of those when it was forked. */
-	if (pool && !in_child) {
-		use_device(ordinal);
-		err = pools_alloc(pool, block, size, least, stream);
-	} else {
-		err = vpmm_malloc(NULL, &ptr, size > least ? size : least, stream);
-		if (!err)
-			err = enter_block(ptr, block, ordinal, size, least, stream);
-	}
+	err = alloc_once(block, ordinal, size, least, stream, pool);
 	device_leave(entered);
 	return err;
-}
-
-static int alloc_ordinary(struct torch_piece *block, int ordinal, size_t size, size_t least,
-			  struct CUstream_st *stream)
-{
-	size_t bytes = size > least ? size : least;
-	void *ptr = NULL;
-	int err = vpmm_malloc(NULL, &ptr, bytes, stream);
-
-	if (err == -ENOMEM)
-		err = alloc_pressed(&ptr, bytes, ordinal, stream);
-	return err ? err : enter_block(ptr, block, ordinal, size, least, stream);
 }
 
 static int class_alloc_pressed(struct torch_piece *block, int ordinal, size_t size, size_t least,
 			       struct CUstream_st *stream, struct torch_pool *pool)
 {
 	const struct torch_id all = { 0 };
+	bool entered, given = true;
 	int err = -ENOMEM;
-	bool entered;
 
 	if (!pool)
 		err = pools_borrow(ordinal, block, size, least, stream);
@@ -180,8 +175,12 @@ static int class_alloc_pressed(struct torch_piece *block, int ordinal, size_t si
 	pools_trim(ordinal, all);
 	kept_retry();
 	late_free();
-	err = pool ? pools_alloc(pool, block, size, least, stream) :
-	      alloc_ordinary(block, ordinal, size, least, stream);
+	err = alloc_once(block, ordinal, size, least, stream, pool);
+	while (err == -ENOMEM && given && alloc_can_ask()) {
+		given = alloc_ask(ordinal, size > least ? size : least);
+		kept_retry();
+		err = alloc_once(block, ordinal, size, least, stream, pool);
+	}
 	device_leave(entered);
 	return err;
 }

@@ -422,6 +422,46 @@ static void test_restore_in_use(void)
 	g_free(allocated);
 }
 
+static char *spare;
+static unsigned int asked;
+
+static int give_spare(int device, size_t size)
+{
+	g_assert_cmpint(device, ==, 0);
+	g_assert_cmpuint(size, ==, 40 * MIB);
+	asked++;
+	if (!spare)
+		return 0;
+	drop(spare);
+	spare = NULL;
+	return 1;
+}
+
+/* The program is asked before a request fails, of ordinary memory and of a pool alike. */
+static void test_pressure(void)
+{
+	const struct torch_id id = { 0, 15 };
+	struct torch_pool *pools[] = { NULL, table->begin(0, id, 1) };
+	struct torch_piece block;
+
+	assert_ok(table->set_fraction(0, 1));
+	torch.vpmm_torch_set_pressure(give_spare);
+	for (size_t i = 0; i < G_N_ELEMENTS(pools); i++) {
+		asked = 0;
+		spare = new_block(40 * MIB, NULL, NULL);
+		g_assert_cmpint(table->alloc(&block, 0, 40 * MIB, 0, NULL, pools[i]), ==, -ENOMEM);
+		assert_ok(table->alloc_pressed(&block, 0, 40 * MIB, 0, NULL, pools[i]));
+		g_assert_cmpuint(asked, ==, 1);
+		/* Nothing is left to give: the request fails. */
+		g_assert_cmpint(table->alloc_pressed(&(struct torch_piece){ 0 }, 0, 40 * MIB, 0, NULL, pools[i]), ==,
+				-ENOMEM);
+		g_assert_cmpuint(asked, ==, 2);
+		drop((void *)(uintptr_t)block.addr);
+	}
+	torch.vpmm_torch_set_pressure(NULL);
+	end_pool(id);
+}
+
 /* Negative sizes arrive as such numbers. */
 static void test_absurd(void)
 {
@@ -567,6 +607,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch-class/source", test_source);
 	g_test_add_func("/torch-class/restore", test_restore);
 	g_test_add_func("/torch-class/restore-in-use", test_restore_in_use);
+	g_test_add_func("/torch-class/pressure", test_pressure);
 	g_test_add_func("/torch-class/absurd", test_absurd);
 	g_test_add_func("/torch-class/capture", test_capture);
 	g_test_add_func("/torch-class/fraction", test_fraction);
