@@ -172,6 +172,9 @@ static int class_alloc_pressed(struct torch_piece *block, int ordinal, size_t si
 	if (!err || !device_enter(ordinal, &entered))
 		return err;
 	books_retry(ordinal);
+	/* The library has waited for its own memory by now. */
+	if (!captures_any())
+		device_wait(ordinal);
 	pools_trim(ordinal, all);
 	kept_retry();
 	late_free();
@@ -264,11 +267,11 @@ static size_t class_cached(int ordinal)
 }
 
 /* Whole extents are free that work is pending on: what else is free is of no use to the device. */
-static int has_pending(int ordinal)
+static bool has_pending(int ordinal)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
 
-	return !captures_any() && !vpmm_torch_stats(ordinal, &stats) && stats.free > stats.stuck;
+	return !vpmm_torch_stats(ordinal, &stats) && stats.free > stats.stuck;
 }
 
 static int class_trim(int ordinal, struct torch_id id)
@@ -276,10 +279,9 @@ static int class_trim(int ordinal, struct torch_id id)
 	kept_retry();
 	late_free();
 	pools_trim(ordinal, id);
-	if (id.a || id.b)
-		return 0;
-	vpmm_torch_trim(ordinal, NULL);
-	return has_pending(ordinal);
+	if (!id.a && !id.b)
+		vpmm_torch_trim(ordinal, NULL);
+	return !captures_any() && (pools_are_waiting(ordinal, id) || (!id.a && !id.b && has_pending(ordinal)));
 }
 
 static int set_fraction(int ordinal, double fraction)

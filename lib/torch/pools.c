@@ -540,6 +540,18 @@ bool pools_trim(int device, struct torch_id id)
 	return given;
 }
 
+bool pools_are_waiting(int device, struct torch_id id)
+{
+	struct torch_pool *pool;
+
+	pthread_mutex_lock(&lock);
+	pool = next_unused(pools, device, id);
+	while (pool && !pool->waiting)
+		pool = next_unused(pool->next, device, id);
+	pthread_mutex_unlock(&lock);
+	return pool;
+}
+
 uint64_t pools_count(void)
 {
 	const struct torch_pool *pool;

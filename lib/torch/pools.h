@@ -86,6 +86,9 @@ bool pools_find_shared(const void *ptr, uint64_t number, void **base);
  */
 bool pools_trim(int device, struct torch_id id);
 
+/* Whether a part of such a pool, which was freed, is in use on other streams. */
+bool pools_are_waiting(int device, struct torch_id id);
+
 /* How many there are, of all devices. */
 uint64_t pools_count(void);
 

@@ -168,6 +168,26 @@ static void test_checkpoint()
 	empty_cache();
 }
 
+/* A stream uses what a pool had when the last that used the pool goes: the cache is emptied of it behind that work. */
+static void test_used_elsewhere(cudaStream_t stream)
+{
+	const c10::MempoolId_t id = { 0, 8 };
+	cudaStream_t other;
+
+	CHECK(vpmm_host_stream_create(&other) == 0);
+	vpmm::the_allocator->beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+	auto data = vpmm::the_allocator->allocate(100);
+	vpmm::the_allocator->endAllocateToPool(0, id);
+	vpmm::the_allocator->recordStream(data, c10::cuda::CUDAStream(c10::Stream{ other }));
+	stub_busy = stream;
+	data = c10::DataPtr(nullptr, nullptr, vpmm::the_allocator->raw_deleter(), c10::Device(c10::DeviceType::CUDA, 0));
+	vpmm::the_allocator->releasePool(0, id);
+	CHECK(vpmm::the_allocator->getDeviceStats(0).active[TORCH_ALL].current == 1);
+	vpmm::the_allocator->emptyCache(id);
+	CHECK(vpmm::the_allocator->getDeviceStats(0).segment[TORCH_ALL].current == 0);
+	CHECK(vpmm_host_stream_destroy(other) == 0);
+}
+
 /* Of a capture that has failed nothing is told but that its stream is free again: pools and late frees go on then. */
 static void test_failed_capture()
 {
@@ -237,6 +257,7 @@ int main()
 	test_unmapped();
 	test_statistics();
 	test_checkpoint();
+	test_used_elsewhere(stream);
 	test_failed_capture();
 	test_exhausted();
 	return failures != 0;

@@ -212,6 +212,34 @@ static void test_trim_pending(void)
 	assert_ok(vpmm_host_stream_destroy(stream));
 }
 
+/* So it is of memory of a pool without a use that other streams use: it goes at once when they have passed. */
+static void test_trim_waiting(void)
+{
+	const struct torch_id id = { 0, 16 };
+	struct torch_pool *pool = table->begin(0, id, 0);
+	struct CUstream_st *stream;
+	char *a;
+
+	assert_ok(vpmm_host_stream_create(&stream));
+	a = new_block(6 * MIB, NULL, pool);
+	table->use(a, stream);
+	class_passed = false;
+	drop(a);
+	table->end(0, id, 0);
+	g_assert_cmpint(table->trim(0, id), ==, 0);
+	assert_ok(table->drop(0, id));
+	g_assert_cmpint(table->trim(0, id), ==, 1);
+	g_assert_cmpint(table->trim(0, none), ==, 1);
+	g_assert_cmpint(table->trim(0, (struct torch_id){ 0, 17 }), ==, 0);
+	table->begin(0, (struct torch_id){ 12, 0 }, 1);
+	g_assert_cmpint(table->trim(0, none), ==, 0);
+	end_pool((struct torch_id){ 12, 0 });
+	class_passed = true;
+	g_assert_cmpint(table->trim(0, id), ==, 0);
+	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
+	assert_ok(vpmm_host_stream_destroy(stream));
+}
+
 /* Allocations can go to a pool for long, without a capture: that holds nothing up, and the pool stays. */
 static void test_begun(void)
 {
@@ -602,6 +630,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch-class/uses", test_uses);
 	g_test_add_func("/torch-class/whole-pages", test_whole_pages);
 	g_test_add_func("/torch-class/trim-pending", test_trim_pending);
+	g_test_add_func("/torch-class/trim-waiting", test_trim_waiting);
 	g_test_add_func("/torch-class/begun", test_begun);
 	g_test_add_func("/torch-class/least", test_least);
 	g_test_add_func("/torch-class/source", test_source);

@@ -5,6 +5,7 @@
 
 #include "cuda/fake-cuda-inside.h"
 #include "torch/torch-fixture.h"
+#include "vpmm/torch_class.h"
 
 #define COUNT 3
 #define DEVICES_NONE 64
@@ -264,6 +265,54 @@ static void test_captures_of_threads(void)
 	g_assert_cmpuint(torch_counts(0).graphs, ==, 0);
 }
 
+static void *record_stream(int device, struct CUstream_st *stream)
+{
+	(void)device;
+	return stream;
+}
+
+static int has_passed(int device, void *event)
+{
+	(void)device;
+	return !cuStreamQuery(event);
+}
+
+static void forget(int device, void *event)
+{
+	(void)device;
+	(void)event;
+}
+
+/* Memory that the class's pool has freed is given back behind the streams that use it, before a request fails. */
+static void test_pressed(void)
+{
+	static const struct torch_hooks hooks = { record_stream, has_passed, forget, NULL };
+	const struct torch_class *table = torch.vpmm_torch_class();
+	const struct torch_id id = { 0, 1 };
+	struct vpmm_info info = { .size = sizeof(info) };
+	struct torch_piece block, other;
+	struct torch_pool *pool;
+	drv_stream stream;
+
+	g_assert_cmpint(cuCtxSetCurrent(primary(0)), ==, 0);
+	stream = new_stream();
+	table->init(COUNT, 1, &hooks);
+	assert_ok(vpmm_pool_info(NULL, &info));
+	pool = table->begin(0, id, 0);
+	assert_ok(table->alloc(&block, 0, info.memory_total / 8 * 5, 0, NULL, pool));
+	table->end(0, id, 0);
+	assert_ok(table->drop(0, id));
+	table->use((void *)(uintptr_t)block.addr, stream);
+	g_assert_cmpint(fake_cuda_submit(stream), ==, 0);
+	assert_ok(table->release((void *)(uintptr_t)block.addr, &block));
+	g_assert_cmpint(table->alloc(&other, 0, info.memory_total / 8 * 5, 0, NULL, NULL), ==, -ENOMEM);
+	g_assert_cmpint(cuStreamQuery(stream), ==, DRV_ERROR_NOT_READY);
+	assert_ok(table->alloc_pressed(&other, 0, info.memory_total / 8 * 5, 0, NULL, NULL));
+	assert_ok(table->release((void *)(uintptr_t)other.addr, &other));
+	table->trim(0, (struct torch_id){ 0 });
+	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
+}
+
 static void test_gone(void)
 {
 	struct vpmm_torch_counts before;
@@ -302,6 +351,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch/cuda/graph-of-not-current", test_graph_of_not_current);
 	g_test_add_func("/torch/cuda/beside-foreign-capture", test_beside_foreign_capture);
 	g_test_add_func("/torch/cuda/captures-of-threads", test_captures_of_threads);
+	g_test_add_func("/torch/cuda/pressed", test_pressed);
 	g_test_add_func("/torch/cuda/gone", test_gone);
 	return g_test_run();
 }
