@@ -366,6 +366,21 @@ static void class_end(int ordinal, struct torch_id id, int captures)
 	kept_retry();
 }
 
+static int class_restore(int ordinal, struct torch_id id, const struct torch_piece *pieces, size_t count,
+			 struct torch_piece **freed, size_t *freed_count, struct torch_piece **allocated,
+			 size_t *allocated_count)
+{
+	bool entered;
+	int err = pools_restore(ordinal, id, pieces, count, false, freed, freed_count, allocated, allocated_count);
+
+	if (err != -EBUSY || captures_any() || !device_enter(ordinal, &entered))
+		return err;
+	if (device_wait(ordinal))
+		err = pools_restore(ordinal, id, pieces, count, true, freed, freed_count, allocated, allocated_count);
+	device_leave(entered);
+	return err;
+}
+
 static int class_list(int ordinal, struct torch_id id, struct torch_piece **pieces, size_t *count)
 {
 	struct pieces found = { 0 };
@@ -411,7 +426,7 @@ const struct torch_class *vpmm_torch_class(void)
 		.set_lends = pools_set_lends,
 		.set_whole = pools_set_whole,
 		.list = class_list,
-		.restore = pools_restore,
+		.restore = class_restore,
 		.share = share_give,
 		.take_shared = share_take,
 		.drop_shared = share_drop,

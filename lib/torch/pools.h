@@ -34,7 +34,9 @@ int pools_drop(int device, struct torch_id id);
 int pools_uses(int device, struct torch_id id);
 int pools_set_lends(int device, struct torch_id id, int lends);
 int pools_set_whole(int device, struct torch_id id);
-int pools_restore(int device, struct torch_id id, const struct torch_piece *pieces, size_t count,
+
+/* As in struct torch_class. -EBUSY: other streams use memory of the pool; they do not if the device was @waited for. */
+int pools_restore(int device, struct torch_id id, const struct torch_piece *pieces, size_t count, bool waited,
 		  struct torch_piece **freed, size_t *freed_count, struct torch_piece **allocated,
 		  size_t *allocated_count);
 

@@ -4,10 +4,31 @@
  * in since. Blocks lie where they lay, as the graphs' kernels have their addresses.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "torch/books.h"
 #include "torch/pool.h"
 #include "torch/pools.h"
+
+/* The streams that use a block. */
+struct users {
+	uint64_t addr;
+	struct CUstream_st **all;
+	size_t count;
+};
+
+/* All parts of a pool, one after another. */
+static struct part *pool_first_part(const struct torch_pool *pool)
+{
+	return pool->arena.segments ? pool->arena.segments->first : NULL;
+}
+
+static struct part *pool_next_part(const struct part *part)
+{
+	const struct segment *next = part->segment->next;
+
+	return part->after ? part->after : next ? next->first : NULL;
+}
 
 static struct segment *segment_at(const struct torch_pool *pool, const struct torch_piece *piece)
 {
@@ -28,13 +49,33 @@ static size_t count_parts(const struct torch_piece *pieces, size_t count, size_t
 	return end - at - 1;
 }
 
+/* Whether a list has a part as an allocated block. */
+static bool keeps_part(const struct torch_piece *pieces, size_t count, const struct part *part)
+{
+	size_t i = 0;
+
+	while (i < count && (pieces[i].segment || pieces[i].addr != part->addr))
+		i++;
+	return i < count && pieces[i].allocated && pieces[i].size == part->size;
+}
+
+/* Whether other streams use memory of which something else would become. */
+static bool is_in_use(const struct torch_pool *pool, const struct torch_piece *pieces, size_t count)
+{
+	const struct part *part = pool_first_part(pool);
+
+	while (part && (!part->user_count || keeps_part(pieces, count, part)))
+		part = pool_next_part(part);
+	return part;
+}
+
 /* Whether a pool can become what a list says. */
-static int state_fits(struct torch_pool *pool, const struct torch_piece *pieces, size_t count)
+static int state_fits(struct torch_pool *pool, const struct torch_piece *pieces, size_t count, bool waited)
 {
 	const struct segment *segment;
 	size_t i, parts;
 
-	if (pool->waiting)
+	if (pool->waiting || (!waited && is_in_use(pool, pieces, count)))
 		return -EBUSY;
 	for (i = 0; i < count; i += parts + 1) {
 		segment = pieces[i].segment ? segment_at(pool, &pieces[i]) : NULL;
@@ -43,6 +84,45 @@ static int state_fits(struct torch_pool *pool, const struct torch_piece *pieces,
 			return -EINVAL;
 	}
 	return 0;
+}
+
+/* Takes the users out of the blocks of a pool; NULL: no memory on the host. The last is followed by one without. */
+static struct users *take_users(struct torch_pool *pool)
+{
+	struct users *users;
+	struct part *part;
+	size_t n = 1;
+
+	for (part = pool_first_part(pool); part; part = pool_next_part(part))
+		n += !!part->user_count;
+	users = calloc(n, sizeof(*users));
+	for (n = 0, part = users ? pool_first_part(pool) : NULL; part; part = pool_next_part(part)) {
+		if (!part->user_count)
+			continue;
+		users[n++] = (struct users){ part->addr, part->users, part->user_count };
+		part->users = NULL;
+		part->user_count = 0;
+	}
+	return users;
+}
+
+/* A block is there again: the streams that used it still do. */
+static void return_users(struct part *part, struct users *users)
+{
+	while (users->count && users->addr != part->addr)
+		users++;
+	part->users = users->all;
+	part->user_count = users->count;
+	users->all = NULL;
+}
+
+static void free_users(struct users *users)
+{
+	size_t i;
+
+	for (i = 0; users[i].count; i++)
+		free(users[i].all);
+	free(users);
 }
 
 static void pool_free_all(struct torch_pool *pool, struct pieces *freed)
@@ -69,7 +149,8 @@ static void pool_free_all(struct torch_pool *pool, struct pieces *freed)
 	}
 }
 
-static int allocate_again(struct torch_pool *pool, struct segment *segment, struct pieces *allocated)
+static int allocate_again(struct torch_pool *pool, struct segment *segment, struct users *users,
+			  struct pieces *allocated)
 {
 	struct torch_piece piece;
 	struct entry entry;
@@ -78,6 +159,7 @@ static int allocate_again(struct torch_pool *pool, struct segment *segment, stru
 	for (part = segment->first; part; part = part->after) {
 		if (!part->allocated)
 			continue;
+		return_users(part, users);
 		entry = (struct entry){
 			.ptr = (void *)(uintptr_t)part->addr, .requested = part->requested, .size = part->size,
 			.stream = segment->stream, .part = part, .device = pool->device,
@@ -90,27 +172,32 @@ static int allocate_again(struct torch_pool *pool, struct segment *segment, stru
 	return 0;
 }
 
-static int pool_restore(struct torch_pool *pool, const struct torch_piece *pieces, size_t count, struct pieces *freed,
-			struct pieces *allocated)
+static int pool_restore(struct torch_pool *pool, const struct torch_piece *pieces, size_t count, bool waited,
+			struct pieces *freed, struct pieces *allocated)
 {
 	struct segment *segment;
+	struct users *users;
 	size_t i, parts;
-	int err = state_fits(pool, pieces, count);
+	int err = state_fits(pool, pieces, count, waited);
 
 	if (err)
 		return err;
+	users = take_users(pool);
+	if (!users)
+		return -ENOMEM;
 	pool_free_all(pool, freed);
 	for (i = 0; i < count && !err; i += parts + 1) {
 		segment = segment_at(pool, &pieces[i]);
 		parts = count_parts(pieces, count, i);
 		err = segment ? arena_cut(segment, &pieces[i + 1], parts) : -EINVAL;
 		if (!err)
-			err = allocate_again(pool, segment, allocated);
+			err = allocate_again(pool, segment, users, allocated);
 	}
+	free_users(users);
 	return err ? err : freed->failed || allocated->failed ? -ENOMEM : 0;
 }
 
-int pools_restore(int device, struct torch_id id, const struct torch_piece *pieces, size_t count,
+int pools_restore(int device, struct torch_id id, const struct torch_piece *pieces, size_t count, bool waited,
 		  struct torch_piece **freed, size_t *freed_count, struct torch_piece **allocated,
 		  size_t *allocated_count)
 {
@@ -119,7 +206,7 @@ int pools_restore(int device, struct torch_id id, const struct torch_piece *piec
 	int err;
 
 	pool = pools_lock(device, id);
-	err = pool ? pool_restore(pool, pieces, count, &gone, &come) : -ENOENT;
+	err = pool ? pool_restore(pool, pieces, count, waited, &gone, &come) : -ENOENT;
 	pools_unlock();
 	*freed = gone.all;
 	*freed_count = gone.count;

@@ -32,6 +32,7 @@ size_t check_list(const struct torch_piece *pieces, size_t count);
 void check_list_now(struct torch_id id);
 size_t count_segments(struct torch_id id);
 
+void class_restore_tests(void);
 void class_statistics_tests(void);
 
 #endif /* CLASS_FIXTURE_H */
