@@ -106,6 +106,11 @@ void arena_remove(struct arena *arena, struct segment *segment)
 	free(segment);
 }
 
+uint64_t arena_split(const struct part *part)
+{
+	return part && !part->active && (part->before || part->after) ? part->size : 0;
+}
+
 /* Cuts a part in two; the upper one is in no list. */
 static struct part *part_split(struct part *part, uint64_t size)
 {

@@ -82,6 +82,9 @@ struct segment *arena_add(struct arena *arena, uint64_t addr, uint64_t size, boo
 void arena_remove(struct arena *arena, struct segment *segment);
 bool arena_is_idle(const struct segment *segment);
 
+/* Bytes of a part that is free in a segment that is not; of others, and of NULL, 0. */
+uint64_t arena_split(const struct part *part);
+
 /* Allocates @size bytes, rounded, of a free part; false: no memory on the host. */
 bool arena_take(struct part *part, uint64_t size, uint64_t requested);
 

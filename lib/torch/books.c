@@ -181,6 +181,14 @@ void books_passed(int device, uint64_t size, bool large)
 	pthread_mutex_unlock(&lock);
 }
 
+void books_split(int device, bool large, int64_t parts, int64_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	stat_count(books[device].inactive_split, large, parts);
+	stat_count(books[device].inactive_split_bytes, large, bytes);
+	pthread_mutex_unlock(&lock);
+}
+
 void books_segment(int device, uint64_t size, bool large, bool own, int by)
 {
 	struct torch_stat *all = &books[device].reserved_bytes[TORCH_ALL];

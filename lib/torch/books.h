@@ -85,6 +85,9 @@ bool books_share(const void *ptr, uint64_t *number);
 /* A block of a pool is not active any more. */
 void books_passed(int device, uint64_t size, bool large);
 
+/* So many more parts of a pool's segments, and bytes, are free in a segment that is not; or less. */
+void books_split(int device, bool large, int64_t parts, int64_t bytes);
+
 /* A segment of a pool has come, with 1, or gone, with -1. @own: the sums of the library have its bytes already. */
 void books_segment(int device, uint64_t size, bool large, bool own, int by);
 

@@ -24,34 +24,15 @@ void pieces_add(struct pieces *pieces, const struct torch_piece *piece)
 		pieces->all[pieces->count++] = *piece;
 }
 
-/* Parts that are free in a segment that is not. */
-static void count_split(const struct segment *segment, struct pools_held *held)
-{
-	const struct part *part = segment->first->after ? segment->first : NULL;
-	int kind = segment->large ? TORCH_LARGE : TORCH_SMALL;
-
-	for (; part; part = part->after) {
-		if (part->active)
-			continue;
-		held->split[TORCH_ALL]++;
-		held->split[kind]++;
-		held->split_bytes[TORCH_ALL] += (int64_t)part->size;
-		held->split_bytes[kind] += (int64_t)part->size;
-	}
-}
-
 void pools_held(int device, struct pools_held *held)
 {
 	const struct torch_pool *pool;
 	const struct segment *segment;
 
 	*held = (struct pools_held){ 0 };
-	for (pool = pools_lock_first(device); pool; pool = pool_after(pool)) {
-		for (segment = pool->arena.segments; segment; segment = segment->next) {
+	for (pool = pools_lock_first(device); pool; pool = pool_after(pool))
+		for (segment = pool->arena.segments; segment; segment = segment->next)
 			*(pool->source.take ? &held->foreign : &held->own) += segment->size;
-			count_split(segment, held);
-		}
-	}
 	pools_unlock();
 }
 

@@ -238,11 +238,14 @@ static bool has_passed(struct waiting *it)
 
 void pool_free_part(struct torch_pool *pool, struct part *part)
 {
-	uint64_t size = part->size;
+	uint64_t size = part->size, below = arena_split(part->before), above = arena_split(part->after), all;
+	struct part *merged = below ? part->before : part;
 	bool large = part->segment->large;
 
 	arena_free(part);
 	books_passed(pool->device, size, large);
+	all = arena_split(merged);
+	books_split(pool->device, large, !!all - !!below - !!above, (int64_t)(all - below - above));
 }
 
 /* Ends waiting parts whose streams have passed. In a capture, a record makes a node, and a query invalidates it. */
@@ -301,6 +304,7 @@ void pools_unlock(void)
 static int pool_take(struct torch_pool *pool, struct part *part, struct torch_piece *block, uint64_t size,
 		uint64_t requested, struct CUstream_st *stream)
 {
+	uint64_t split = arena_split(part), rest;
 	struct entry entry;
 
 	if (!arena_take(part, size, requested))
@@ -313,6 +317,8 @@ static int pool_take(struct torch_pool *pool, struct part *part, struct torch_pi
 		arena_free(part);
 		return -ENOMEM;
 	}
+	rest = arena_split(part->after);
+	books_split(pool->device, part->segment->large, !!rest - !!split, (int64_t)(rest - split));
 	*block = pool_piece(pool, part);
 	return 0;
 }

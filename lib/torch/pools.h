@@ -94,12 +94,10 @@ bool pools_are_waiting(int device, struct torch_id id);
 /* How many there are, of all devices. */
 uint64_t pools_count(void);
 
-/* What pools hold of the library's memory, and of others', and what of it is free beside blocks. */
+/* What pools hold of the library's memory, and of others'. */
 struct pools_held {
 	uint64_t own;
 	uint64_t foreign;
-	int64_t split[TORCH_KINDS];
-	int64_t split_bytes[TORCH_KINDS];
 };
 
 void pools_held(int device, struct pools_held *held);

@@ -78,16 +78,6 @@ static void stats_add_library(int ordinal, const struct vpmm_stats *held, const 
 	stats->released = (int64_t)(held->releases - begin.releases);
 }
 
-static void stats_add_split(const struct pools_held *pools, struct torch_stats *stats)
-{
-	int kind;
-
-	for (kind = 0; kind < TORCH_KINDS; kind++) {
-		stats_add(&stats->inactive_split[kind], pools->split[kind], 0);
-		stats_add(&stats->inactive_split_bytes[kind], pools->split_bytes[kind], 0);
-	}
-}
-
 int reserved_stats(int ordinal, struct torch_stats *stats)
 {
 	struct vpmm_stats held = { .size = sizeof(held) };
@@ -100,7 +90,6 @@ int reserved_stats(int ordinal, struct torch_stats *stats)
 	pools_held(ordinal, &pools);
 	books_stats(ordinal, stats);
 	stats_add_library(ordinal, &held, &pools, stats);
-	stats_add_split(&pools, stats);
 	return 0;
 }
 

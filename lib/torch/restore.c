@@ -157,6 +157,7 @@ static int allocate_again(struct torch_pool *pool, struct segment *segment, stru
 	struct part *part;
 
 	for (part = segment->first; part; part = part->after) {
+		books_split(pool->device, segment->large, !!arena_split(part), (int64_t)arena_split(part));
 		if (!part->allocated)
 			continue;
 		return_users(part, users);

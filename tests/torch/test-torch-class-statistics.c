@@ -52,6 +52,7 @@ static struct torch_stats sum_list(void)
 	struct torch_stats sums = { 0 };
 	struct torch_piece *pieces;
 	enum torch_kind kind = TORCH_SMALL;
+	bool is_split = false;
 	size_t count;
 
 	assert_ok(table->list(0, none, &pieces, &count));
@@ -61,8 +62,12 @@ static struct torch_stats sum_list(void)
 			kind = pieces[i].large ? TORCH_LARGE : TORCH_SMALL;
 			sums.segment[kind].current += !pieces[i].grows;
 			sums.reserved_bytes[kind].current += (int64_t)pieces[i].size;
+			/* A segment that is split has more than one part. */
+			is_split = !pieces[i].grows && i + 1 < count && pieces[i + 1].size < pieces[i].size;
 			continue;
 		}
+		sums.inactive_split[kind].current += is_split && !pieces[i].active;
+		sums.inactive_split_bytes[kind].current += is_split && !pieces[i].active ? (int64_t)pieces[i].size : 0;
 		sums.allocation[kind].current += pieces[i].allocated;
 		sums.allocated_bytes[kind].current += pieces[i].allocated ? (int64_t)pieces[i].size : 0;
 		sums.active[kind].current += pieces[i].active;
@@ -71,6 +76,23 @@ static struct torch_stats sum_list(void)
 	}
 	g_free(pieces);
 	return sums;
+}
+
+static void check_sums(void)
+{
+	struct torch_stats now = stats_now(), sums = sum_list();
+
+	for (int kind = TORCH_SMALL; kind < TORCH_KINDS; kind++) {
+		g_assert_cmpint(sums.segment[kind].current, ==, now.segment[kind].current);
+		g_assert_cmpint(sums.reserved_bytes[kind].current, ==, now.reserved_bytes[kind].current);
+		g_assert_cmpint(sums.allocation[kind].current, ==, now.allocation[kind].current);
+		g_assert_cmpint(sums.allocated_bytes[kind].current, ==, now.allocated_bytes[kind].current);
+		g_assert_cmpint(sums.active[kind].current, ==, now.active[kind].current);
+		g_assert_cmpint(sums.active_bytes[kind].current, ==, now.active_bytes[kind].current);
+		g_assert_cmpint(sums.requested_bytes[kind].current, ==, now.requested_bytes[kind].current);
+		g_assert_cmpint(sums.inactive_split[kind].current, ==, now.inactive_split[kind].current);
+		g_assert_cmpint(sums.inactive_split_bytes[kind].current, ==, now.inactive_split_bytes[kind].current);
+	}
 }
 
 /* A list of all has each byte once. Statistics and list agree, of small blocks and of large ones. */
@@ -83,22 +105,67 @@ static void test_list(void)
 		new_block(100, NULL, pool), new_block(100, NULL, NULL), new_block(3 * MIB, NULL, NULL),
 		new_block(MIB, NULL, NULL), new_block(MIB + 1, NULL, NULL),
 	};
-	struct torch_stats now, sums;
 
 	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i++) {
-		now = stats_now();
-		sums = sum_list();
-		for (int kind = TORCH_SMALL; kind < TORCH_KINDS; kind++) {
-			g_assert_cmpint(sums.segment[kind].current, ==, now.segment[kind].current);
-			g_assert_cmpint(sums.reserved_bytes[kind].current, ==, now.reserved_bytes[kind].current);
-			g_assert_cmpint(sums.allocation[kind].current, ==, now.allocation[kind].current);
-			g_assert_cmpint(sums.allocated_bytes[kind].current, ==, now.allocated_bytes[kind].current);
-			g_assert_cmpint(sums.active[kind].current, ==, now.active[kind].current);
-			g_assert_cmpint(sums.active_bytes[kind].current, ==, now.active_bytes[kind].current);
-			g_assert_cmpint(sums.requested_bytes[kind].current, ==, now.requested_bytes[kind].current);
-		}
+		check_sums();
 		drop(blocks[i]);
 	}
+	end_pool(id);
+}
+
+static const struct torch_stat *split(struct torch_stats *stats)
+{
+	*stats = stats_now();
+	return &stats->inactive_split_bytes[TORCH_ALL];
+}
+
+/* Of what is free beside blocks of a pool the peak and the sums are known as well, also when it becomes what it was. */
+static void test_split(void)
+{
+	const struct torch_id id = { 0, 32 };
+	struct torch_pool *pool = table->begin(0, id, 1);
+	GRand *rand = g_rand_new_with_seed(2);
+	struct torch_piece *state, *freed, *allocated;
+	size_t count, freed_count, allocated_count;
+	char *blocks[20] = { 0 };
+	struct torch_stats stats;
+	size_t which;
+
+	table->trim(0, none);
+	table->reset_peaks(0);
+	table->reset_accumulated(0);
+	g_assert_cmpint(split(&stats)->current, ==, 0);
+	blocks[0] = new_block(MIB, NULL, pool);
+	g_assert_cmpint(split(&stats)->current, ==, MIB);
+	drop(blocks[0]);
+	blocks[0] = NULL;
+	g_assert_cmpint(split(&stats)->current, ==, 0);
+	g_assert_cmpint(split(&stats)->peak, ==, MIB);
+	g_assert_cmpint(split(&stats)->allocated, ==, MIB);
+	g_assert_cmpint(split(&stats)->freed, ==, MIB);
+	for (int i = 0; i < 300; i++) {
+		which = (size_t)g_rand_int_range(rand, 0, G_N_ELEMENTS(blocks));
+		if (blocks[which])
+			drop(blocks[which]);
+		blocks[which] = blocks[which] ? NULL : new_block((size_t)g_rand_int_range(rand, 1, 3 * (int)MIB / 2), NULL,
+								 pool);
+		check_sums();
+		if (i % 10)
+			continue;
+		assert_ok(table->list(0, id, &state, &count));
+		drop(new_block(100, NULL, pool));
+		assert_ok(table->restore(0, id, state, count, &freed, &freed_count, &allocated, &allocated_count));
+		check_sums();
+		g_free(state);
+		g_free(freed);
+		g_free(allocated);
+	}
+	for (which = 0; which < G_N_ELEMENTS(blocks); which++)
+		if (blocks[which])
+			drop(blocks[which]);
+	g_assert_cmpint(split(&stats)->current, ==, 0);
+	g_assert_cmpint(split(&stats)->allocated, ==, split(&stats)->freed);
+	g_rand_free(rand);
 	end_pool(id);
 }
 
@@ -268,5 +335,6 @@ void class_statistics_tests(void)
 	g_test_add_func("/torch-class/foreign-peak", test_foreign_peak);
 	g_test_add_func("/torch-class/pool-stats", test_pool_stats);
 	g_test_add_func("/torch-class/list", test_list);
+	g_test_add_func("/torch-class/split", test_split);
 	g_test_add_func("/torch-class/graph-memory", test_graph_memory);
 }
