@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <pthread.h>
+#include <string.h>
 
 #include "torch/books.h"
 #include "torch/device.h"
@@ -18,7 +19,7 @@ struct since {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct since since[DEVICES];
-static int64_t peaks[DEVICES];		/* the most that was noted since the peak was reset */
+static int64_t peaks[DEVICES][TORCH_KINDS];	/* the most that was noted since the peak was reset */
 
 static struct since since_reset(int ordinal)
 {
@@ -30,12 +31,16 @@ static struct since since_reset(int ordinal)
 	return found;
 }
 
-static int64_t raise_peak(int ordinal, int64_t bytes)
+static int64_t larger(int64_t one, int64_t other)
+{
+	return one > other ? one : other;
+}
+
+static int64_t raise_peak(int ordinal, enum torch_kind kind, int64_t bytes)
 {
 	pthread_mutex_lock(&lock);
-	if (peaks[ordinal] < bytes)
-		peaks[ordinal] = bytes;
-	bytes = peaks[ordinal];
+	peaks[ordinal][kind] = larger(peaks[ordinal][kind], bytes);
+	bytes = peaks[ordinal][kind];
 	pthread_mutex_unlock(&lock);
 	return bytes;
 }
@@ -48,15 +53,19 @@ static int64_t library_bytes(const struct vpmm_stats *held)
 /* The peak of the library's own memory is exact; the sum is, too, unless both change between two notes. */
 static int64_t peak_of(int ordinal, const struct vpmm_stats *held, uint64_t foreign)
 {
-	int64_t sum = library_bytes(held) + (int64_t)foreign, own = (int64_t)held->peak_taken;
+	int64_t sum = library_bytes(held) + (int64_t)foreign;
 
-	return raise_peak(ordinal, sum > own ? sum : own);
+	return raise_peak(ordinal, TORCH_ALL, larger(sum, (int64_t)held->peak_taken));
 }
 
-static void stats_add(struct torch_stat *stat, int64_t current, int64_t peak)
+/* Each query divides the library's memory into kinds. Between two a kind has at least the peak of its blocks. */
+static void stats_add(int ordinal, struct torch_stats *stats, enum torch_kind kind, int64_t bytes)
 {
-	stat->current += current;
-	stat->peak += peak > current ? peak : current;
+	struct torch_stat *stat = &stats->reserved_bytes[kind];
+
+	stat->current += bytes;
+	stat->peak = larger(stat->peak, larger(stat->current, stats->allocated_bytes[kind].peak));
+	stat->peak = raise_peak(ordinal, kind, stat->peak);
 }
 
 /* Fills the counts of the library itself, without the segments of pools. All segments of its own are expandable. */
@@ -72,8 +81,8 @@ static void stats_add_library(int ordinal, const struct vpmm_stats *held, const 
 	all->peak = peak_of(ordinal, held, pools->foreign);
 	all->allocated += (int64_t)(held->grown - begin.grown);
 	all->freed += (int64_t)(held->given_back - begin.given_back);
-	stats_add(&stats->reserved_bytes[TORCH_SMALL], small, small);
-	stats_add(&stats->reserved_bytes[TORCH_LARGE], taken - small, taken - small);
+	stats_add(ordinal, stats, TORCH_SMALL, small);
+	stats_add(ordinal, stats, TORCH_LARGE, taken - small);
 	stats->created = (int64_t)(held->creates - begin.creates);
 	stats->released = (int64_t)(held->releases - begin.releases);
 }
@@ -118,6 +127,6 @@ void reserved_reset_sums(int ordinal)
 void reserved_reset_peak(int ordinal)
 {
 	pthread_mutex_lock(&lock);
-	peaks[ordinal] = 0;
+	memset(peaks[ordinal], 0, sizeof(peaks[ordinal]));
 	pthread_mutex_unlock(&lock);
 }

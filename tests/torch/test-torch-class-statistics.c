@@ -329,10 +329,33 @@ static void test_foreign_peak(void)
 	g_assert_cmpint(reserved_peak(), ==, begin);
 }
 
+/* The same of either kind of memory, which had at least what its blocks had. */
+static void test_kinds_peak(void)
+{
+	static const size_t sizes[TORCH_KINDS] = { [TORCH_SMALL] = 4096, [TORCH_LARGE] = 40 * MIB };
+	struct torch_stats now;
+
+	table->trim(0, none);
+	table->reset_peaks(0);
+	for (int kind = TORCH_SMALL; kind < TORCH_KINDS; kind++)
+		drop(new_block(sizes[kind], NULL, NULL));
+	table->trim(0, none);
+	for (int i = 0; i < 2; i++) {
+		now = stats_now();
+		for (int kind = TORCH_SMALL; kind < TORCH_KINDS; kind++) {
+			g_assert_cmpint(now.reserved_bytes[kind].current, ==, 0);
+			g_assert_cmpint(now.reserved_bytes[kind].peak, >=, i ? 0 : (int64_t)sizes[kind]);
+			g_assert_cmpint(now.reserved_bytes[kind].peak, <=, i ? 0 : (int64_t)(sizes[kind] + 2 * MIB));
+		}
+		table->reset_peaks(0);
+	}
+}
+
 void class_statistics_tests(void)
 {
 	g_test_add_func("/torch-class/sums", test_sums);
 	g_test_add_func("/torch-class/foreign-peak", test_foreign_peak);
+	g_test_add_func("/torch-class/kinds-peak", test_kinds_peak);
 	g_test_add_func("/torch-class/pool-stats", test_pool_stats);
 	g_test_add_func("/torch-class/list", test_list);
 	g_test_add_func("/torch-class/split", test_split);
