@@ -87,7 +87,7 @@ bool device_enter(int ordinal, bool *entered)
 	if (!device_of(ordinal))
 		return false;
 	if (count == 1)
-		return true;
+		return !ordinal;
 	if (!on_gpu()) {
 		/* Which device is current the host backend does not tell, so it stays that one. */
 		return !vpmm_host_set_device(ordinal);

@@ -107,11 +107,13 @@ public:
 
 	double getMemoryFraction(Index device)
 	{
+		check_device(device);
 		return table->fraction(device);
 	}
 
 	void setMemoryFraction(double fraction, Index device)
 	{
+		check_device(device);
 		TORCH_CHECK(0 <= fraction && fraction <= 1, "invalid fraction:", fraction,
 			    ". Please set within [0, 1].");
 		check(table->set_fraction(device, fraction), "memory fraction");
@@ -179,6 +181,7 @@ public:
 		torch_stats found = {};
 		Stats stats;
 
+		check_device(device);
 		check(table->stats(device, &found), "statistics");
 		copy_stats(stats.allocation, found.allocation);
 		copy_stats(stats.segment, found.segment);
@@ -200,11 +203,13 @@ public:
 
 	void resetAccumulatedStats(Index device)
 	{
+		check_device(device);
 		table->reset_accumulated(device);
 	}
 
 	void resetPeakStats(Index device)
 	{
+		check_device(device);
 		table->reset_peaks(device);
 	}
 
@@ -495,6 +500,13 @@ public:
 	}
 
 private:
+	/* In the words of PyTorch's own, which has no devices before init() either. */
+	void check_device(Index device) const
+	{
+		TORCH_CHECK(0 <= device && (!devices_ || device < devices_), "Invalid device argument ",
+			    static_cast<int>(device), ": did you call init?");
+	}
+
 	int devices_ = 0;
 	std::once_flag native_began_;
 	/* Without it, every request goes to the driver: programs want that to find errors. */

@@ -146,6 +146,32 @@ static void test_statistics()
 #endif
 }
 
+/* A device that is not there is refused. */
+static void test_devices()
+{
+	const std::function<void(int)> calls[] = {
+		[](int device) { vpmm::the_allocator->getDeviceStats(static_cast<int8_t>(device)); },
+		[](int device) { vpmm::the_allocator->resetPeakStats(static_cast<int8_t>(device)); },
+		[](int device) { vpmm::the_allocator->resetAccumulatedStats(static_cast<int8_t>(device)); },
+		[](int device) { vpmm::the_allocator->setMemoryFraction(1, static_cast<int8_t>(device)); },
+		[](int device) { vpmm::the_allocator->getMemoryFraction(static_cast<int8_t>(device)); },
+	};
+
+	for (auto &call : calls) {
+		for (int device : { -1, 1 }) {
+			std::string text;
+
+			try {
+				call(device);
+			} catch (const c10::Error &error) {
+				text = error.what();
+			}
+			CHECK(text == "Invalid device argument " + std::to_string(device) + ": did you call init?");
+		}
+		call(0);
+	}
+}
+
 /* Blocks that a pool had are back at their addresses, with the deleter that storages are recognised by. */
 static void test_checkpoint()
 {
@@ -256,6 +282,7 @@ int main()
 	test_stacks(stream);
 	test_unmapped();
 	test_statistics();
+	test_devices();
 	test_checkpoint();
 	test_used_elsewhere(stream);
 	test_failed_capture();

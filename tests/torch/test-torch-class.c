@@ -441,6 +441,11 @@ static void test_fraction(void)
 	g_assert_cmpint(table->alloc(&block, 0, CAPACITY / 2, 0, NULL, NULL), ==, -ENOMEM);
 	assert_ok(table->set_fraction(0, 1));
 	drop(new_block(CAPACITY / 2, NULL, NULL));
+	/* The only device does not stand in for another one. */
+	g_assert_cmpint(table->set_fraction(1, 0.5), ==, -ENXIO);
+	g_assert_cmpfloat(table->fraction(0), ==, 1);
+	drop(new_block(CAPACITY / 2, NULL, NULL));
+	g_assert_cmpint(table->alloc(&block, 1, 100, 0, NULL, NULL), ==, -ENXIO);
 	g_assert_cmpint(table->set_fraction(64, 1), ==, -EINVAL);
 }
 
