@@ -6,6 +6,7 @@
 #ifndef VPMM_TORCH_HISTORY_HPP
 #define VPMM_TORCH_HISTORY_HPP
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
@@ -162,11 +163,13 @@ public:
 		gatherer_ = gatherer;
 		most_ = most ? most : 1;
 		skipped_ = std::set<std::string>(skipped.begin(), skipped.end());
+		/* The oldest entry comes first again: entries are added at the end as long as there is room. */
+		std::rotate(traces_.begin(), traces_.begin() + static_cast<ptrdiff_t>(next_), traces_.end());
+		next_ = 0;
 		/* Whoever ends it has no use for it any more, as with PyTorch's own. */
-		if (!enabled || clear || traces_.size() > most_) {
-			before.swap(traces_);
-			next_ = 0;
-		}
+		before.swap(traces_);
+		if (enabled && !clear)
+			traces_.assign(before.end() - static_cast<ptrdiff_t>(std::min(before.size(), most_)), before.end());
 		if (!enabled)
 			contexts.swap(contexts_);
 		level_ = enabled ? static_cast<int>(level) : off;

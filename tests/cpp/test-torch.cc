@@ -81,6 +81,36 @@ static void test_stacks(cudaStream_t stream)
 	}
 }
 
+/* The latest entries stay in order where the history goes on with another length. */
+static void test_length()
+{
+	const size_t lengths[] = { 8, 16, 4 };
+	void *ptr;
+
+	for (size_t i = 0; i < 3; i++) {
+		vpmm::the_allocator->recordHistory(true, gather, lengths[i], native::RecordContext::ALL, i == 0);
+		if (i < 2)
+			for (size_t size = 100 * i + 1; size <= 100 * i + 10; size++) {
+				ptr = vpmm::the_allocator->raw_alloc(size);
+				vpmm::the_allocator->raw_delete(ptr);
+			}
+		auto entries = traces();
+		size_t last = 0;
+
+		CHECK(entries.size() == lengths[i]);
+		for (auto &entry : entries) {
+			/* Of the snapshot before. */
+			if (entry.action_ == TraceEntry::SNAPSHOT)
+				continue;
+			CHECK(entry.size_ >= last);
+			last = entry.size_;
+		}
+		CHECK(last == (i ? 110 : 10));
+	}
+	record(false, native::RecordContext::ALL);
+	empty_cache();
+}
+
 /* Of a stretch that memory goes from, only what has gone is told, however the list is divided then. */
 static void test_unmapped()
 {
@@ -280,6 +310,7 @@ int main()
 	CHECK(vpmm_host_stream_create(&stream) == 0);
 	c10::cuda::stub_current = stream;
 	test_stacks(stream);
+	test_length();
 	test_unmapped();
 	test_statistics();
 	test_devices();
