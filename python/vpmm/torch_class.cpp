@@ -310,7 +310,9 @@ public:
 	native::CheckpointDelta setCheckpointPoolState(Index device, std::shared_ptr<native::AllocatorState> given)
 	{
 		auto *state = dynamic_cast<State *>(given.get());
+		Context freed_by = history.gather(Level::ALL), allocated_by = history.gather(Level::STATE);
 		native::CheckpointDelta delta;
+		std::vector<Context> before;
 		Pieces freed, allocated;
 		int err;
 
@@ -322,15 +324,16 @@ public:
 		check(err, "state of a pool");
 		for (size_t i = 0; i < freed.count; i++) {
 			delta.ptrs_freed.push_back(reinterpret_cast<void *>(freed.all[i].addr));
-			tell_free(freed.all[i], nullptr);
+			if (history.listens())
+				before.push_back(history.drop(delta.ptrs_freed.back()));
+			tell_free(freed.all[i], freed_by);
 		}
 		for (size_t i = 0; i < allocated.count; i++) {
 			auto *ptr = reinterpret_cast<void *>(allocated.all[i].addr);
 
 			delta.dataptrs_allocd.emplace_back(ptr, ptr, &delete_block,
 							   c10::Device(c10::DeviceType::CUDA, device));
-			if (history.listens())
-				history.record(Trace::ALLOC, allocated.all[i], nullptr);
+			tell_alloc(allocated.all[i], allocated_by);
 		}
 		return delta;
 	}
@@ -450,7 +453,10 @@ public:
 			err = table->list(device, to_id(id), &pieces.all, &pieces.count);
 			if (err != -ENOENT)
 				check(err, "snapshot");
+			auto first = static_cast<ptrdiff_t>(info.segments.size());
 			add_segments(info.segments, pieces.all, pieces.count, history);
+			std::sort(info.segments.begin() + first, info.segments.end(),
+				  [](const Segment &one, const Segment &other) { return one.address < other.address; });
 			mark.device = device;
 			for (size_t i = 0; i < pieces.count; i++)
 				mark.size += pieces.all[i].active && !pieces.all[i].segment ? pieces.all[i].size : 0;

@@ -140,6 +140,7 @@ static void test_statistics()
 	const c10::MempoolId_t id = { 0, 1 };
 	std::array<int64_t, 3> reserved = {}, active = {};
 	std::vector<void *> ptrs;
+	size_t last = 0;
 
 	vpmm::the_allocator->beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
 	for (size_t size : { 100, 3 << 20 })
@@ -154,6 +155,8 @@ static void test_statistics()
 		reserved[kind] += static_cast<int64_t>(segment.total_size);
 		active[kind] += static_cast<int64_t>(segment.active_size);
 		CHECK(segment.is_expandable == (segment.owner_private_pool_id != id));
+		CHECK(segment.address > last);
+		last = segment.address;
 	}
 	for (size_t kind : { TORCH_SMALL, TORCH_LARGE }) {
 		CHECK(stats.reserved_bytes[kind].current == reserved[kind]);
@@ -208,13 +211,26 @@ static void test_checkpoint()
 	const c10::MempoolId_t id = { 5, 0 };
 	void *kept, *later;
 
+	record(true, native::RecordContext::ALL);
+	c10::stub_profiles = true;
 	vpmm::the_allocator->beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+	doing = "allocation";
 	kept = vpmm::the_allocator->raw_alloc(1000);
 	auto state = vpmm::the_allocator->getCheckpointState(0, id);
 	later = vpmm::the_allocator->raw_alloc(1000);
+	doing = "restore";
 	auto delta = vpmm::the_allocator->setCheckpointPoolState(0, state);
+	doing = "";
 	CHECK(delta.ptrs_freed.size() == 2 && delta.dataptrs_allocd.size() == 1);
 	CHECK(delta.dataptrs_allocd[0].get() == kept);
+	/* History and profiler are told of both. */
+	CHECK(name_of(vpmm::the_allocator->getContextForPointer(kept)) == "restore");
+	CHECK(!vpmm::the_allocator->getContextForPointer(later));
+	CHECK(c10::stub_profiled == 1024);
+	c10::stub_profiles = false;
+	auto last = traces().back();
+	CHECK(last.action_ == TraceEntry::ALLOC && name_of(last.context_) == "restore");
+	record(false, native::RecordContext::ALL);
 	CHECK(delta.dataptrs_allocd[0].get_deleter() == vpmm::the_allocator->raw_deleter());
 	CHECK(vpmm::the_allocator->checkPoolLiveAllocations(0, id, { kept }));
 	CHECK(!vpmm::the_allocator->checkPoolLiveAllocations(0, id, { kept, later }));
