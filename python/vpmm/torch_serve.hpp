@@ -7,10 +7,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/GPUTrace.h>
@@ -53,6 +55,9 @@ History &history = *new History;
 
 /* The context of the call of this thread that is under way, for segments that come and go in it. */
 thread_local Context call_context;
+
+/* The exception of a pool's allocator in the call of this thread that is under way. */
+thread_local std::exception_ptr foreign_error;
 
 void delete_block(void *ptr);
 torch_id to_id(const Id &id)
@@ -99,9 +104,9 @@ struct State : native::AllocatorState {
 	std::vector<torch_piece> pieces;
 };
 
-/* Events behind the work of other streams, and news of segments: for the pools. */
+/* Events behind the work of other streams, and news of segments: for the pools. Under a lock nothing may throw. */
 void *record_event(int device, CUstream_st *stream)
-{
+try {
 	c10::cuda::CUDAGuard guard(static_cast<Index>(device));
 	cudaEvent_t event = nullptr;
 
@@ -113,6 +118,8 @@ void *record_event(int device, CUstream_st *stream)
 		return nullptr;
 	}
 	return event;
+} catch (const c10::Error &) {
+	return nullptr;
 }
 
 int event_passed(int, void *event)
@@ -136,16 +143,31 @@ void tell_segment(const torch_piece *segment, int came)
 			       came || history.wants(Level::ALL) ? call_context : nullptr);
 }
 
-/* Memory of a pool that has an allocator of its own. */
+/* Memory of a pool that has an allocator of its own. An error is thrown once the library has been left. */
 void *take_foreign(void *data, int device, size_t size, CUstream_st *)
-{
+try {
 	c10::cuda::CUDAGuard guard(static_cast<Index>(device));
 
-	try {
-		return (*static_cast<std::shared_ptr<native::CUDAAllocator> *>(data))->raw_alloc(size);
-	} catch (const c10::Error &) {
-		return nullptr;
-	}
+	return (*static_cast<std::shared_ptr<native::CUDAAllocator> *>(data))->raw_alloc(size);
+} catch (const c10::OutOfMemoryError &) {
+	return nullptr;
+} catch (...) {
+	foreign_error = std::current_exception();
+	return nullptr;
+}
+
+/* The result of a call that has allocated, unless the allocator of a pool has thrown in it. */
+int left(int err)
+{
+	std::exception_ptr error;
+
+	if (C10_LIKELY(!err))
+		return 0;
+	error = std::exchange(foreign_error, nullptr);
+	if (!error)
+		return err;
+	call_context = nullptr;
+	std::rethrow_exception(error);
 }
 
 void give_foreign(void *data, int device, void *ptr)
@@ -503,12 +525,12 @@ void *serve(Index device, size_t size, cudaStream_t stream)
 		context = history.gather(Level::STATE);
 		call_context = context;
 	}
-	err = table->alloc(&block, device, size, least, handle_of(stream), pool);
+	err = left(table->alloc(&block, device, size, least, handle_of(stream), pool));
 	if (err == -ENOMEM && size < exabyte && run_free_callbacks())
-		err = table->alloc(&block, device, size, least, handle_of(stream), pool);
+		err = left(table->alloc(&block, device, size, least, handle_of(stream), pool));
 	if (err == -ENOMEM && size < exabyte) {
 		taken.forget_latest();
-		err = table->alloc_pressed(&block, device, size, least, handle_of(stream), pool);
+		err = left(table->alloc_pressed(&block, device, size, least, handle_of(stream), pool));
 	}
 	if (C10_UNLIKELY(listens))
 		call_context = nullptr;

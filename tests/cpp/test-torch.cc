@@ -246,18 +246,47 @@ static void test_used_elsewhere(cudaStream_t stream)
 	const c10::MempoolId_t id = { 0, 8 };
 	cudaStream_t other;
 
+	/* No event can be had at first. */
 	CHECK(vpmm_host_stream_create(&other) == 0);
 	vpmm::the_allocator->beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
 	auto data = vpmm::the_allocator->allocate(100);
 	vpmm::the_allocator->endAllocateToPool(0, id);
 	vpmm::the_allocator->recordStream(data, c10::cuda::CUDAStream(c10::Stream{ other }));
 	stub_busy = stream;
+	c10::cuda::stub_guard_fails = true;
 	data = c10::DataPtr(nullptr, nullptr, vpmm::the_allocator->raw_deleter(), c10::Device(c10::DeviceType::CUDA, 0));
 	vpmm::the_allocator->releasePool(0, id);
 	CHECK(vpmm::the_allocator->getDeviceStats(0).active[TORCH_ALL].current == 1);
+	c10::cuda::stub_guard_fails = false;
 	vpmm::the_allocator->emptyCache(id);
 	CHECK(vpmm::the_allocator->getDeviceStats(0).segment[TORCH_ALL].current == 0);
 	CHECK(vpmm_host_stream_destroy(other) == 0);
+}
+
+/* The exception of a pool's allocator arrives as it is, and the pool goes on. */
+static void test_foreign_error()
+{
+	const c10::MempoolId_t id = { 0, 9 };
+	auto foreign = std::make_shared<vpmm::Allocator>();
+	std::string text;
+
+	foreign->enable(false);
+	vpmm::the_allocator->createOrIncrefPool(0, id, foreign);
+	vpmm::the_allocator->beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+	try {
+		vpmm::the_allocator->raw_alloc(size_t(1) << 30);
+	} catch (const c10::Error &error) {
+		text = error.what();
+	}
+	CHECK(text == "CUDA error");
+	/* The segment begins there as well, and its allocator is of the same class. */
+	vpmm::release(vpmm::the_allocator->raw_alloc(100));
+	vpmm::the_allocator->endAllocateToPool(0, id);
+	vpmm::the_allocator->releasePool(0, id);
+	vpmm::the_allocator->releasePool(0, id);
+	CHECK(foreign.use_count() == 2);
+	empty_cache();
+	CHECK(foreign.use_count() == 1);
 }
 
 /* Of a capture that has failed nothing is told but that its stream is free again: pools and late frees go on then. */
@@ -332,6 +361,7 @@ int main()
 	test_devices();
 	test_checkpoint();
 	test_used_elsewhere(stream);
+	test_foreign_error();
 	test_failed_capture();
 	test_exhausted();
 	return failures != 0;

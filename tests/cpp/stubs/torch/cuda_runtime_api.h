@@ -26,7 +26,7 @@ inline int stub_synchronized;
 
 inline cudaError_t cudaMalloc(void **ptr, size_t size)
 {
-	*ptr = std::malloc(size);
+	*ptr = size > 64 << 20 ? nullptr : std::malloc(size);
 	return *ptr ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 inline cudaError_t cudaFree(void *ptr)

@@ -29,8 +29,14 @@ inline CUDAStream getCurrentCUDAStream(DeviceIndex = -1)
 {
 	return CUDAStream(Stream{ stub_current });
 }
+/* Whether no device can be made current, as when the driver has gone. */
+inline bool stub_guard_fails;
+
 struct CUDAGuard {
-	explicit CUDAGuard(DeviceIndex) {}
+	explicit CUDAGuard(DeviceIndex)
+	{
+		TORCH_CHECK(!stub_guard_fails, "CUDA error");
+	}
 	~CUDAGuard() {}
 };
 } // namespace c10::cuda
