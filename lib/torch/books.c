@@ -21,6 +21,11 @@ static struct torch_stats books[DEVICES];
 static struct torch_stats before[DEVICES];	/* sums that were reset */
 static int64_t ordinary[DEVICES][TORCH_KINDS];	/* bytes of blocks that are of no pool */
 
+void books_enter_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
 static size_t place_of(const void *ptr)
 {
 	return (size_t)(((uintptr_t)ptr >> 8) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (room - 1);

@@ -59,6 +59,9 @@ static inline void stat_count(struct torch_stat *stats, bool large, int64_t by)
 void stat_reset_sums(struct torch_stat *stat);
 void stat_reset_peak(struct torch_stat *stat);
 
+/* As pools_enter_child(), which calls it. */
+void books_enter_child(void);
+
 /* Adds a block, and counts it; false: no memory on the host. */
 bool books_add(const struct entry *entry);
 

@@ -32,6 +32,7 @@ static double first_fraction = 1;
 static void enter_child(void)
 {
 	in_child = true;
+	pools_enter_child();
 	share_enter_child();
 }
 
@@ -51,7 +52,7 @@ static void late_free(void)
 {
 	struct late *it, *next;
 
-	if (!has_late || captures_any())
+	if (!has_late || in_child || captures_any())
 		return;
 	pthread_mutex_lock(&lock);
 	it = late;
@@ -136,7 +137,7 @@ static int alloc_once(struct torch_piece *block, int ordinal, size_t size, size_
 	void *ptr = NULL;
 	int err;
 
-	/* A child has no pool, as another thread may have had the lock of those when it was forked. */
+	/* A child has no memory of a pool either. */
 	if (pool && !in_child) {
 		use_device(ordinal);
 		return pools_alloc(pool, block, size, least, stream);
@@ -276,6 +277,8 @@ static bool has_pending(int ordinal)
 
 static int class_trim(int ordinal, struct torch_id id)
 {
+	if (in_child)
+		return 0;
 	kept_retry();
 	late_free();
 	pools_trim(ordinal, id);

@@ -35,6 +35,12 @@ void pools_set_hooks(const struct torch_hooks *given, void (*note)(int device, u
 	note_reserved = note;
 }
 
+void pools_enter_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	books_enter_child();
+}
+
 static bool is_same(struct torch_id one, struct torch_id other)
 {
 	return one.a == other.a && one.b == other.b;
@@ -248,12 +254,17 @@ void pool_free_part(struct torch_pool *pool, struct part *part)
 	books_split(pool->device, large, !!all - !!below - !!above, (int64_t)(all - below - above));
 }
 
-/* Ends waiting parts whose streams have passed. In a capture, a record makes a node, and a query invalidates it. */
+/*
+ * Ends waiting parts whose streams have passed. In a capture, a record makes a node, and a query invalidates it. A child
+ * has no streams.
+ */
 static void poll_waiting(void)
 {
 	struct waiting **at = &waiting, *it;
 	size_t i;
 
+	if (!waiting || kept_in_child())
+		return;
 	while (*at && !captures_any()) {
 		it = *at;
 		if (!has_passed(it)) {

@@ -26,6 +26,9 @@ void pieces_add(struct pieces *pieces, const struct torch_piece *piece);
 /* @note: called before memory of other allocators comes to a pool, with its bytes, or goes, with 0: reserved_note() */
 void pools_set_hooks(const struct torch_hooks *hooks, void (*note)(int device, uint64_t more));
 
+/* In a forked child, where another thread may have had the locks: objects of the program's let their pools go there. */
+void pools_enter_child(void);
+
 /* As in struct torch_class. */
 struct torch_pool *pools_begin(int device, struct torch_id id, int captures);
 void pools_end(int device, struct torch_id id, int captures);

@@ -10,6 +10,8 @@
 #include <memory>
 #include <unordered_set>
 
+#include <pthread.h>
+
 #include "torch_serve.hpp"
 
 namespace torch::cuda::CUDAPluggableAllocator {
@@ -55,7 +57,7 @@ public:
 
 	void raw_delete(void *ptr)
 	{
-		if (ptr && !uncached.give(ptr))
+		if (ptr && !in_child && !uncached.give(ptr))
 			release(ptr);
 	}
 
@@ -126,6 +128,8 @@ public:
 
 	void emptyCache(Id id)
 	{
+		if (in_child)
+			return;
 		taken.forget_latest();
 		filters.end_failed();
 		for (int device = 0; device < devices_; device++)
@@ -539,6 +543,7 @@ extern "C" __attribute__((visibility("default"))) const char *vpmm_torch_install
 	if (!given || given->version != TORCH_CLASS_VERSION || given->size != sizeof(*given))
 		return "libvpmm-torch.so is of another version";
 	vpmm::table = given;
+	pthread_atfork(nullptr, nullptr, vpmm::enter_child);
 	vpmm::native_allocator = vpmm::native::get();
 	vpmm::the_allocator = new vpmm::Allocator;
 	try {

@@ -540,6 +540,14 @@ void *serve(Index device, size_t size, cudaStream_t stream)
 	return reinterpret_cast<void *>(block.addr);
 }
 
+/* Of a forked child nothing is freed, and other threads may have had locks. */
+std::atomic<bool> in_child{ false };
+
+void enter_child()
+{
+	in_child = true;
+}
+
 /* Nothing is thrown: destructors call it, also after the driver has gone. */
 void release(void *ptr)
 {

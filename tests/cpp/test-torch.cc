@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The allocator class, with a stand-in for PyTorch, on the host backend: what history, snapshots and statistics show. */
 #include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
 
 #include "check.hpp"
 #include "torch_class.cpp"
@@ -340,6 +345,34 @@ static void test_exhausted()
 	CHECK(vpmm::the_allocator->getDeviceStats(0).num_ooms == 1);
 }
 
+/* Another thread has the lock of the history when a child is forked, in which tensors and pools are let go. */
+static void test_fork()
+{
+	static std::atomic<int> stage{ 0 };
+	void *ptr = vpmm::the_allocator->raw_alloc(100);
+	int status = 1;
+
+	vpmm::the_allocator->attachAllocatorTraceTracker([](const TraceEntry &) {
+		if (stage == 0) {
+			stage = 1;
+			usleep(200000);
+		}
+	});
+	std::thread thread([] { vpmm::the_allocator->raw_delete(vpmm::the_allocator->raw_alloc(100)); });
+	while (stage == 0)
+		std::this_thread::yield();
+	pid_t pid = fork();
+	if (!pid) {
+		alarm(10);
+		vpmm::the_allocator->raw_delete(ptr);
+		vpmm::the_allocator->emptyCache();
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	thread.join();
+	vpmm::the_allocator->raw_delete(ptr);
+}
+
 int main()
 {
 	void *object = dlopen(getenv("TEST_TORCH_OBJECT"), RTLD_NOW);
@@ -364,5 +397,6 @@ int main()
 	test_foreign_error();
 	test_failed_capture();
 	test_exhausted();
+	test_fork();
 	return failures != 0;
 }

@@ -4,6 +4,7 @@
 #define CLASS_FIXTURE_H
 
 #include <errno.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -16,6 +17,9 @@ static const struct torch_id none = { 0 };
 /* The class's part: events that have passed once @class_passed says so, and segments that came and went. */
 extern bool class_passed, class_captures;
 extern unsigned int class_events, class_come, class_gone;
+
+/* Posted when a query of an event begins, which then takes a while; NULL: nothing is. */
+extern sem_t *class_querying;
 
 /* Begins the program: a device of 64 MiB, half of which PyTorch may have. */
 void class_open(int *argc, char ***argv);

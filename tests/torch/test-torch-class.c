@@ -2,6 +2,7 @@
 /* What the allocator class calls, without PyTorch: pools as PyTorch's own allocator has them. */
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -526,6 +527,53 @@ static void test_fork(void)
 	drop(a);
 }
 
+static void *poll_pools(void *data)
+{
+	(void)data;
+	stats_now();
+	return NULL;
+}
+
+/* Another thread has the lock of the pools when a child is forked, in which objects release theirs. */
+static void test_fork_locked(void)
+{
+	const struct torch_id id = { 0, 21 };
+	struct torch_pool *pool = table->begin(0, id, 0);
+	struct CUstream_st *stream;
+	sem_t querying;
+	pthread_t thread;
+	int status;
+	pid_t pid;
+	char *a;
+
+	assert_ok(vpmm_host_stream_create(&stream));
+	a = new_block(100, NULL, pool);
+	table->use(a, stream);
+	class_passed = false;
+	drop(a);
+	sem_init(&querying, 0, 0);
+	class_querying = &querying;
+	g_assert_cmpint(pthread_create(&thread, NULL, poll_pools, NULL), ==, 0);
+	sem_wait(&querying);
+	pid = fork();
+	if (!pid) {
+		alarm(10);
+		table->end(0, id, 0);
+		_exit(table->uses(0, id) != 1 || table->drop(0, id) || table->uses(0, id) || table->trim(0, id));
+	}
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(status, ==, 0);
+	g_assert_cmpint(pthread_join(thread, NULL), ==, 0);
+	class_querying = NULL;
+	class_passed = true;
+	table->end(0, id, 0);
+	assert_ok(table->drop(0, id));
+	table->trim(0, id);
+	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
+	sem_destroy(&querying);
+	assert_ok(vpmm_host_stream_destroy(stream));
+}
+
 int main(int argc, char **argv)
 {
 	class_open(&argc, &argv);
@@ -547,6 +595,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch-class/fraction-first", test_fraction_first);
 	g_test_add_func("/torch-class/threads", test_threads);
 	g_test_add_func("/torch-class/fork", test_fork);
+	g_test_add_func("/torch-class/fork-locked", test_fork_locked);
 	class_statistics_tests();
 	return g_test_run();
 }
