@@ -62,17 +62,19 @@ static bool is_better(const struct part *part, const struct part *best)
 	return !best || part->size < best->size || (part->size == best->size && part->addr < best->addr);
 }
 
-struct part *arena_find(const struct arena *arena, uint64_t size, struct CUstream_st *stream)
+struct part *arena_find(const struct arena *arena, uint64_t size, struct CUstream_st *stream, uint32_t tag)
 {
 	struct part *best = NULL, *part;
 
 	for (part = arena->free[arena_is_large(size)]; part; part = part->free_after)
-		if (part->size >= size && part->segment->stream == stream && is_better(part, best))
+		if (part->size >= size && part->segment->stream == stream && part->segment->tag == tag &&
+		    is_better(part, best))
 			best = part;
 	return best;
 }
 
-struct segment *arena_add(struct arena *arena, uint64_t addr, uint64_t size, bool large, struct CUstream_st *stream)
+struct segment *arena_add(struct arena *arena, uint64_t addr, uint64_t size, bool large, struct CUstream_st *stream,
+			  uint32_t tag)
 {
 	struct segment *segment = malloc(sizeof(*segment));
 	struct part *part = malloc(sizeof(*part));
@@ -82,7 +84,7 @@ struct segment *arena_add(struct arena *arena, uint64_t addr, uint64_t size, boo
 		free(part);
 		return NULL;
 	}
-	*segment = (struct segment){ arena->segments, arena, part, addr, size, stream, large };
+	*segment = (struct segment){ arena->segments, arena, part, addr, size, stream, tag, large };
 	*part = (struct part){ .addr = addr, .size = size, .segment = segment };
 	arena->segments = segment;
 	list_free(part);

@@ -52,6 +52,7 @@ struct segment {
 	uint64_t addr;
 	uint64_t size;
 	struct CUstream_st *stream;
+	uint32_t tag;		/* of vpmm_tag_set(), with its bits: a pause takes all of the segment away */
 	bool large;
 };
 
@@ -72,11 +73,12 @@ uint64_t arena_round(uint64_t size);
 bool arena_is_large(uint64_t size);
 uint64_t arena_segment_size(uint64_t size);
 
-/* The smallest free part of a stream with so many bytes, rounded; NULL: there is none. */
-struct part *arena_find(const struct arena *arena, uint64_t size, struct CUstream_st *stream);
+/* The smallest free part of a stream, under a tag, with so many bytes, rounded; NULL: there is none. */
+struct part *arena_find(const struct arena *arena, uint64_t size, struct CUstream_st *stream, uint32_t tag);
 
 /* Adds a segment with memory for a request; NULL: no memory on the host. Its first part is free. */
-struct segment *arena_add(struct arena *arena, uint64_t addr, uint64_t size, bool large, struct CUstream_st *stream);
+struct segment *arena_add(struct arena *arena, uint64_t addr, uint64_t size, bool large, struct CUstream_st *stream,
+			  uint32_t tag);
 
 /* Takes a wholly free segment out. */
 void arena_remove(struct arena *arena, struct segment *segment);

@@ -36,6 +36,17 @@ void pools_held(int device, struct pools_held *held)
 	pools_unlock();
 }
 
+bool pools_are_waiting(int device, struct torch_id id)
+{
+	const struct torch_pool *pool = pools_lock_first(device);
+	bool any = !id.a && !id.b;
+
+	while (pool && (pool->uses || !pool->waiting || (!any && (pool->id.a != id.a || pool->id.b != id.b))))
+		pool = pool_after(pool);
+	pools_unlock();
+	return pool;
+}
+
 int pools_stats(int device, struct torch_pool_stats **stats, size_t *count)
 {
 	struct torch_pool *first = pools_lock_first(device), *pool;

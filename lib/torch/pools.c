@@ -334,7 +334,27 @@ static int pool_take(struct torch_pool *pool, struct part *part, struct torch_pi
 	return 0;
 }
 
-static int pool_grow(struct torch_pool *pool, uint64_t size, struct CUstream_st *stream, struct part **part)
+/* The tag that memory which the thread allocates from a pool has; that of other allocators has none. */
+static vpmm_tag tag_in(const struct torch_pool *pool)
+{
+	vpmm_tag tag;
+
+	if (pool->source.take)
+		return 0;
+	tag = vpmm_tag_set(0);
+	vpmm_tag_set(tag);
+	return tag;
+}
+
+static bool is_paused(vpmm_tag tag)
+{
+	struct vpmm_tag_stats stats = { .size = sizeof(stats) };
+
+	return tag && !vpmm_tag_stats(NULL, tag & VPMM_TAG_ALL, &stats) && stats.paused;
+}
+
+static int pool_grow(struct torch_pool *pool, uint64_t size, struct CUstream_st *stream, vpmm_tag tag,
+		     struct part **part)
 {
 	uint64_t bytes = arena_segment_size(size), addr = 0;
 	struct segment *segment;
@@ -349,7 +369,7 @@ static int pool_grow(struct torch_pool *pool, uint64_t size, struct CUstream_st 
 	pool->busy--;
 	if (err)
 		return err;
-	segment = arena_add(&pool->arena, addr, bytes, arena_is_large(size), stream);
+	segment = arena_add(&pool->arena, addr, bytes, arena_is_large(size), stream, tag);
 	if (!segment) {
 		pthread_mutex_unlock(&lock);
 		segment_destroy(pool, addr);
@@ -373,6 +393,8 @@ int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size,
 		struct CUstream_st *stream)
 {
 	uint64_t bytes = bytes_for(size, least);
+	vpmm_tag tag = tag_in(pool);
+	bool paused = is_paused(tag);
 	struct part *part;
 	int err = 0;
 
@@ -380,9 +402,10 @@ int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size,
 		return -ENOMEM;
 	pthread_mutex_lock(&lock);
 	poll_waiting();
-	part = arena_find(&pool->arena, bytes, stream);
+	/* The library refuses more memory under a tag that is paused, and has the text. */
+	part = paused ? NULL : arena_find(&pool->arena, bytes, stream, tag);
 	if (!part)
-		err = pool_grow(pool, bytes, stream, &part);
+		err = pool_grow(pool, bytes, stream, tag, &part);
 	if (!err)
 		err = pool_take(pool, part, block, bytes, size, stream);
 	pthread_mutex_unlock(&lock);
@@ -401,7 +424,7 @@ int pools_borrow(int device, struct torch_piece *block, size_t size, size_t leas
 	for (pool = pools_lock_first(device); pool && err; pool = pool_after(pool)) {
 		if (!pool->lends)
 			continue;
-		part = arena_find(&pool->arena, bytes, stream);
+		part = arena_find(&pool->arena, bytes, stream, tag_in(pool));
 		if (part)
 			err = pool_take(pool, part, block, bytes, size, stream);
 	}
@@ -555,18 +578,6 @@ bool pools_trim(int device, struct torch_id id)
 	}
 	pthread_mutex_unlock(&lock);
 	return given;
-}
-
-bool pools_are_waiting(int device, struct torch_id id)
-{
-	struct torch_pool *pool;
-
-	pthread_mutex_lock(&lock);
-	pool = next_unused(pools, device, id);
-	while (pool && !pool->waiting)
-		pool = next_unused(pool->next, device, id);
-	pthread_mutex_unlock(&lock);
-	return pool;
 }
 
 uint64_t pools_count(void)

@@ -241,6 +241,40 @@ static void test_trim_waiting(void)
 	assert_ok(vpmm_host_stream_destroy(stream));
 }
 
+/* A pause takes whole segments away: those of a tag have blocks of that tag alone. */
+static void test_tags(void)
+{
+	const struct torch_id id = { 0, 22 };
+	struct torch_pool *pool = table->begin(0, id, 0);
+	struct torch_piece block;
+	char *tagged, *plain;
+	vpmm_tag tag;
+
+	assert_ok(vpmm_tag_open("weights", VPMM_TAG_PAUSABLE, &tag));
+	vpmm_tag_set(tag | VPMM_TAG_DROP);
+	tagged = new_block(1000, NULL, pool);
+	vpmm_tag_set(0);
+	plain = new_block(1000, NULL, pool);
+	*plain = 7;
+	assert_ok(vpmm_pause(NULL, tag, 0));
+	g_assert_cmpint(*plain, ==, 7);
+	drop(new_block(100, NULL, pool));
+	/* There is memory left in the segment, but it is away. */
+	vpmm_tag_set(tag | VPMM_TAG_DROP);
+	g_assert_cmpint(table->alloc(&block, 0, 100, 0, NULL, pool), ==, -EBUSY);
+	assert_ok(vpmm_resume(NULL, tag, VPMM_STREAM_ANY));
+	g_assert_true(new_block(100, NULL, pool) == tagged + 1024);
+	g_assert_cmpint(vpmm_tag_set(0), ==, tag | VPMM_TAG_DROP);
+	g_assert_cmpuint(count_segments(id), ==, 2);
+	drop(tagged);
+	drop(tagged + 1024);
+	drop(plain);
+	table->end(0, id, 0);
+	assert_ok(table->drop(0, id));
+	table->trim(0, id);
+	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
+}
+
 /* Allocations can go to a pool for long, without a capture: that holds nothing up, and the pool stays. */
 static void test_begun(void)
 {
@@ -584,6 +618,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch-class/whole-pages", test_whole_pages);
 	g_test_add_func("/torch-class/trim-pending", test_trim_pending);
 	g_test_add_func("/torch-class/trim-waiting", test_trim_waiting);
+	g_test_add_func("/torch-class/tags", test_tags);
 	g_test_add_func("/torch-class/begun", test_begun);
 	g_test_add_func("/torch-class/least", test_least);
 	g_test_add_func("/torch-class/source", test_source);
