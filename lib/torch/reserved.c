@@ -81,6 +81,9 @@ static void stats_add_library(int ordinal, const struct vpmm_stats *held, const 
 	all->peak = peak_of(ordinal, held, pools->foreign);
 	all->allocated += (int64_t)(held->grown - begin.grown);
 	all->freed += (int64_t)(held->given_back - begin.given_back);
+	/* Paused segments have no memory: the rest can be less than the small segments. */
+	if (small > all->current - stats->reserved_bytes[TORCH_SMALL].current)
+		small = all->current - stats->reserved_bytes[TORCH_SMALL].current;
 	stats_add(ordinal, stats, TORCH_SMALL, small);
 	stats_add(ordinal, stats, TORCH_LARGE, taken - small);
 	stats->created = (int64_t)(held->creates - begin.creates);

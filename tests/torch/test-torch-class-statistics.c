@@ -351,11 +351,43 @@ static void test_kinds_peak(void)
 	}
 }
 
+/* Paused memory is reserved memory of no kind. */
+static void test_paused(void)
+{
+	const struct torch_id id = { 0, 33 };
+	struct torch_pool *pool = table->begin(0, id, 0);
+	const size_t sizes[] = { 1000, 3 * MIB };
+	struct torch_stats before, now;
+	char *blocks[2];
+	vpmm_tag tag;
+
+	table->trim(0, none);
+	before = stats_now();
+	assert_ok(vpmm_tag_open("paused", VPMM_TAG_PAUSABLE, &tag));
+	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
+		vpmm_tag_set(tag);
+		blocks[i] = new_block(sizes[i], NULL, pool);
+		vpmm_tag_set(0);
+		assert_ok(vpmm_pause(NULL, tag, 0));
+		now = stats_now();
+		for (int kind = 0; kind < TORCH_KINDS; kind++)
+			g_assert_cmpint(now.reserved_bytes[kind].current, ==, before.reserved_bytes[kind].current);
+		assert_ok(vpmm_resume(NULL, tag, VPMM_STREAM_ANY));
+	}
+	drop(blocks[0]);
+	drop(blocks[1]);
+	table->end(0, id, 0);
+	assert_ok(table->drop(0, id));
+	table->trim(0, id);
+	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
+}
+
 void class_statistics_tests(void)
 {
 	g_test_add_func("/torch-class/sums", test_sums);
 	g_test_add_func("/torch-class/foreign-peak", test_foreign_peak);
 	g_test_add_func("/torch-class/kinds-peak", test_kinds_peak);
+	g_test_add_func("/torch-class/paused", test_paused);
 	g_test_add_func("/torch-class/pool-stats", test_pool_stats);
 	g_test_add_func("/torch-class/list", test_list);
 	g_test_add_func("/torch-class/split", test_split);
