@@ -330,7 +330,7 @@ public:
 			delta.ptrs_freed.push_back(reinterpret_cast<void *>(freed.all[i].addr));
 			if (history.listens())
 				before.push_back(history.drop(delta.ptrs_freed.back()));
-			tell_free(freed.all[i], freed_by);
+			tell_free(freed.all[i], freed_by, 0);
 		}
 		for (size_t i = 0; i < allocated.count; i++) {
 			auto *ptr = reinterpret_cast<void *>(allocated.all[i].addr);

@@ -421,14 +421,15 @@ private:
 Filters &filters = *new Filters;
 Observers &observers = *new Observers;
 
-/* PyTorch's profiler, which wants to know what there is in all. */
-__attribute__((cold, noinline)) void tell_profiler(void *ptr, const torch_piece &block, int64_t size)
+/* PyTorch's profiler, which wants to know what there is in all; @going of that is about to be freed. */
+__attribute__((cold, noinline)) void tell_profiler(const torch_piece &block, int64_t size, int64_t going)
 {
 	torch_stats stats = {};
 
 	if (table->stats(block.device, &stats))
 		return;
-	c10::reportMemoryUsageToProfiler(ptr, size, static_cast<size_t>(stats.allocated_bytes[TORCH_ALL].current),
+	c10::reportMemoryUsageToProfiler(reinterpret_cast<void *>(block.addr), size,
+					 static_cast<size_t>(stats.allocated_bytes[TORCH_ALL].current - going),
 					 static_cast<size_t>(stats.reserved_bytes[TORCH_ALL].current),
 					 c10::Device(c10::DeviceType::CUDA, static_cast<Index>(block.device)));
 }
@@ -446,11 +447,14 @@ void tell_alloc(const torch_piece &block, Context context)
 	if (C10_UNLIKELY(trace))
 		(*trace)->trace_gpu_memory_allocation(c10::DeviceType::CUDA, block.addr);
 	if (C10_UNLIKELY(c10::memoryProfilingEnabled()))
-		tell_profiler(ptr, block, static_cast<int64_t>(block.size));
+		tell_profiler(block, static_cast<int64_t>(block.size), 0);
 }
 
-/* A free of a pool's block may have to wait for other streams; what is told of it is that it was asked for. */
-void tell_free(const torch_piece &block, Context context)
+/*
+ * Before a free is done, with its bytes in @going: another thread can get the memory at once, and tells of it later. A
+ * free of a pool's block may have to wait for other streams; what is told of it is that it was asked for.
+ */
+void tell_free(const torch_piece &block, Context context, int64_t going)
 {
 	const auto *trace = c10::impl::GPUTrace::get_trace();
 
@@ -463,7 +467,7 @@ void tell_free(const torch_piece &block, Context context)
 	if (C10_UNLIKELY(trace))
 		(*trace)->trace_gpu_memory_deallocation(c10::DeviceType::CUDA, block.addr);
 	if (C10_UNLIKELY(c10::memoryProfilingEnabled()))
-		tell_profiler(reinterpret_cast<void *>(block.addr), block, -static_cast<int64_t>(block.size));
+		tell_profiler(block, -static_cast<int64_t>(block.size), going);
 }
 
 /* In the words of PyTorch's own allocator, which programs search, and then in the library's. */
@@ -551,18 +555,17 @@ void enter_child()
 /* Nothing is thrown: destructors call it, also after the driver has gone. */
 void release(void *ptr)
 {
-	bool listens = history.listens();
+	bool tells = history.listens() || c10::impl::GPUTrace::get_trace() || c10::memoryProfilingEnabled();
 	torch_piece block = {};
-	Context context, before;
+	Context before;
 
-	if (C10_UNLIKELY(listens)) {
-		context = history.gather(Level::ALL);
+	if (C10_UNLIKELY(tells) && !table->find(ptr, &block)) {
+		call_context = history.gather(Level::ALL);
 		before = history.drop(ptr);
-		call_context = context;
+		tell_free(block, call_context, static_cast<int64_t>(block.size));
 	}
-	if (!table->release(ptr, &block) && block.addr)
-		tell_free(block, std::move(context));
-	if (C10_UNLIKELY(listens))
+	(void)table->release(ptr, &block);
+	if (C10_UNLIKELY(tells))
 		call_context = nullptr;
 }
 

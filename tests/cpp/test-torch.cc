@@ -116,6 +116,34 @@ static void test_length()
 	empty_cache();
 }
 
+/* Threads that get each other's memory: in the history, a block is freed before its address is allocated again. */
+static void test_order()
+{
+	std::vector<std::thread> threads;
+	std::map<size_t, bool> live;
+	size_t wrong = 0;
+
+	vpmm::the_allocator->recordHistory(true, gather, 1000000, native::RecordContext::STATE);
+	for (int i = 0; i < 4; i++)
+		threads.emplace_back([] {
+			for (int j = 0; j < 10000; j++)
+				vpmm::the_allocator->raw_delete(vpmm::the_allocator->raw_alloc(1000));
+		});
+	for (auto &thread : threads)
+		thread.join();
+	for (auto &entry : traces()) {
+		bool comes = entry.action_ == TraceEntry::ALLOC;
+
+		if (!comes && entry.action_ != TraceEntry::FREE_REQUESTED)
+			continue;
+		wrong += live[entry.addr_] == comes;
+		live[entry.addr_] = comes;
+	}
+	CHECK(wrong == 0);
+	record(false, native::RecordContext::ALL);
+	empty_cache();
+}
+
 /* Of a stretch that memory goes from, only what has gone is told, however the list is divided then. */
 static void test_unmapped()
 {
@@ -232,9 +260,13 @@ static void test_checkpoint()
 	CHECK(name_of(vpmm::the_allocator->getContextForPointer(kept)) == "restore");
 	CHECK(!vpmm::the_allocator->getContextForPointer(later));
 	CHECK(c10::stub_profiled == 1024);
-	c10::stub_profiles = false;
 	auto last = traces().back();
 	CHECK(last.action_ == TraceEntry::ALLOC && name_of(last.context_) == "restore");
+	void *ptr = vpmm::the_allocator->raw_alloc(500);
+	CHECK(c10::stub_profiled == 1536 && c10::stub_total == 1536);
+	vpmm::the_allocator->raw_delete(ptr);
+	CHECK(c10::stub_profiled == 1024 && c10::stub_total == 1024);
+	c10::stub_profiles = false;
 	record(false, native::RecordContext::ALL);
 	CHECK(delta.dataptrs_allocd[0].get_deleter() == vpmm::the_allocator->raw_deleter());
 	CHECK(vpmm::the_allocator->checkPoolLiveAllocations(0, id, { kept }));
@@ -389,6 +421,7 @@ int main()
 	c10::cuda::stub_current = stream;
 	test_stacks(stream);
 	test_length();
+	test_order();
 	test_unmapped();
 	test_statistics();
 	test_devices();

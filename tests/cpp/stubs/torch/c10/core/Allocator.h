@@ -88,17 +88,19 @@ struct GatheredContext {
 	virtual ~GatheredContext() = default;
 };
 
-/* Whether there is a profiler, and the bytes that it knows of. */
+/* Whether there is a profiler, the bytes that it knows of, and what it was told that there is in all. */
 inline bool stub_profiles;
 inline int64_t stub_profiled;
+inline size_t stub_total;
 
 inline bool memoryProfilingEnabled()
 {
 	return stub_profiles;
 }
-inline void reportMemoryUsageToProfiler(void *, int64_t size, size_t, size_t, Device)
+inline void reportMemoryUsageToProfiler(void *, int64_t size, size_t total, size_t, Device)
 {
 	stub_profiled += size;
+	stub_total = total;
 }
 inline void reportOutOfMemoryToProfiler(int64_t, size_t, size_t, Device) {}
 
