@@ -281,9 +281,10 @@ static int class_trim(int ordinal, struct torch_id id)
 		return 0;
 	kept_retry();
 	late_free();
-	pools_trim(ordinal, id);
 	if (!id.a && !id.b)
 		vpmm_torch_trim(ordinal, NULL);
+	else
+		pools_trim(ordinal, id);
 	return !captures_any() && (pools_are_waiting(ordinal, id) || (!id.a && !id.b && has_pending(ordinal)));
 }
 

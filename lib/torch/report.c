@@ -83,8 +83,12 @@ int vpmm_torch_reset_peaks(int ordinal)
 
 int vpmm_torch_trim(int ordinal, size_t *released)
 {
+	const struct torch_id all = { 0 };
+
 	if (released && device_of(ordinal))
 		*released = 0;
+	if (!kept_in_child())
+		pools_trim(ordinal, all);
 	return IN_POOL(ordinal, true, vpmm_pool_trim(NULL, 0, released));
 }
 

@@ -275,6 +275,21 @@ static void test_tags(void)
 	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
 }
 
+/* vpmm.torch.trim() gives back what emptying the cache does. */
+static void test_trim_module(void)
+{
+	const struct torch_id id = { 0, 23 };
+	char *a = new_block(6 * MIB, NULL, table->begin(0, id, 0));
+	size_t released;
+
+	table->end(0, id, 0);
+	assert_ok(table->drop(0, id));
+	drop(a);
+	assert_ok(torch.vpmm_torch_trim(0, &released));
+	g_assert_cmpuint(released, >=, 20 * MIB);
+	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
+}
+
 /* Allocations can go to a pool for long, without a capture: that holds nothing up, and the pool stays. */
 static void test_begun(void)
 {
@@ -618,6 +633,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch-class/whole-pages", test_whole_pages);
 	g_test_add_func("/torch-class/trim-pending", test_trim_pending);
 	g_test_add_func("/torch-class/trim-waiting", test_trim_waiting);
+	g_test_add_func("/torch-class/trim-module", test_trim_module);
 	g_test_add_func("/torch-class/tags", test_tags);
 	g_test_add_func("/torch-class/begun", test_begun);
 	g_test_add_func("/torch-class/least", test_least);
