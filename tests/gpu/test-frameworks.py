@@ -400,19 +400,20 @@ def cupy_stream_life():
     gc.collect()
     kept = []
     before = vpmm.stats().streams
-    for step in range(100):
+    for step in range(500):
         stream = cupy.cuda.Stream(non_blocking=True)
         with stream:
-            x = cupy.full(MIB, step, dtype=cupy.uint8)
+            x = cupy.full(MIB, step % 100, dtype=cupy.uint8)
         del stream
-        if step % 10 == 0:
+        if step % 50 == 0:
             kept.append(x)
         del x
     cupy.cuda.runtime.deviceSynchronize()
-    check([int(x[-1]) for x in kept] == list(range(0, 100, 10)), "contents are wrong")
+    check([int(x[-1]) for x in kept] == 5 * [0, 50], "contents are wrong")
     kept.clear()
     gc.collect()
-    check(vpmm.stats().streams <= before + 2, f"{before} streams before, {vpmm.stats().streams} after")
+    # Those whose work was pending when they were retired go some at a time.
+    check(vpmm.stats().streams <= before + 130, f"{before} streams before, {vpmm.stats().streams} after")
 
 
 def cupy_graph():
@@ -955,7 +956,7 @@ def together_from_cupy():
 
 
 def together_pool():
-    """What one has freed serves the other, and each one's statistics are of both."""
+    """What one has freed serves the other, and PyTorch's reserved memory has that of both."""
     torch.cuda.synchronize()
     gc.collect()
     vpmm.trim()
@@ -966,7 +967,7 @@ def together_pool():
     torch.cuda.synchronize()
     for _ in range(3):
         array = cupy.empty(size, dtype=cupy.uint8)
-        check(torch.cuda.memory_allocated() >= size, "PyTorch does not count what CuPy has")
+        check(torch.cuda.memory_reserved() >= size, "PyTorch does not count what CuPy has")
         del array
         cupy.cuda.get_current_stream().synchronize()
         tensor = torch.empty(size, dtype=torch.uint8, device="cuda")

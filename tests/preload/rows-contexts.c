@@ -242,7 +242,8 @@ static const struct row rows[] = {
 	{ "reset-free", reset_free, .differs = DIFFERS_AFTER, .lacks = KEEPS },
 	{ "release-after-reset", release },
 	{ "reset-waits", reset_waits, 0, DIFFERS_RESET, .lacks = "has no kernels" },
-	{ "reset-unretained", reset_unretained, .lacks = "has no use for a context that was reset" },
+	{ "reset-unretained", reset_unretained, .differs = DIFFERS_UNRETAINED,
+	  .lacks = "has no use for a context that was reset" },
 };
 
 const struct rows rows_contexts = ROWS("contexts", rows);
