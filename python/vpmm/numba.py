@@ -37,11 +37,15 @@ __all__ = ["MemoryManager", "OutOfMemoryError", "enable", "is_enabled"]
 
 
 class OutOfMemoryError(CudaAPIError, MemoryError):  # type: ignore[misc]
-    """What Numba raises when memory runs out, with the library's reason; a MemoryError as well."""
+    """
+    What Numba raises when memory runs out, with the library's reason; a MemoryError as well. It is made as its base
+    class is, of a code and a text, so that it can be pickled.
+    """
 
-    def __init__(self, reason: Exception) -> None:
-        results = getattr(getattr(driver, "binding", None), "CUresult", None)
-        super().__init__(getattr(results, "CUDA_ERROR_OUT_OF_MEMORY", 2), str(reason))
+
+def _out_of_memory(reason: Exception) -> OutOfMemoryError:
+    results = getattr(getattr(driver, "binding", None), "CUresult", None)
+    return OutOfMemoryError(getattr(results, "CUDA_ERROR_OUT_OF_MEMORY", 2), str(reason))
 
 
 def _pointer(address: int) -> Any:
@@ -126,7 +130,7 @@ class MemoryManager(_HostOnly):  # type: ignore[misc]
                 self._frees.flush()
                 address = _blocks.allocate(size, 0, _IDLE)
         except _OutOfMemoryError as reason:
-            raise OutOfMemoryError(reason) from reason
+            raise _out_of_memory(reason) from reason
         context = weakref.proxy(self.context)
         if not address:
             return MemoryPointer(context, _pointer(0), size)

@@ -101,11 +101,15 @@ from numba.cuda.cudadrv import driver
 
     def test_out_of_memory(self):
         self.program("""
+            import pickle
             import vpmm.numba
             vpmm.numba.enable()
             error = raises(driver.CudaAPIError, "vpmm_malloc", cuda.device_array, 80 * MIB)
             assert error.code == 2 and isinstance(error, (MemoryError, vpmm.numba.OutOfMemoryError))
             assert isinstance(error.__cause__, vpmm.OutOfMemoryError)
+            # As it gets from a worker process to its parent.
+            again = pickle.loads(pickle.dumps(error))
+            assert type(again) is type(error) and (again.code, str(again)) == (2, str(error))
             cuda.device_array(40 * MIB)
         """)
 
