@@ -221,16 +221,17 @@ class Pool(Calls):
         })
         # The library keeps their addresses, and this object what is behind them.
         self._callbacks = (
-            LogFn(lambda _data, level, message: log and log(level, message.decode(errors="replace"))),
-            PressureFn(lambda _data, _pool, size: answer(lambda: pressure and pressure(size))),
-            ExhaustedFn(lambda _data, _pool, size, message: exhausted and
+            LogFn(lambda _data, level, message: log is not None and
+                  log(level, message.decode(errors="replace"))),
+            PressureFn(lambda _data, _pool, size: answer(lambda: pressure is not None and pressure(size))),
+            ExhaustedFn(lambda _data, _pool, size, message: exhausted is not None and
                         exhausted(size, message.decode(errors="replace"))),
         )
-        if log:
+        if log is not None:
             opts.log = self._callbacks[0]
-        if pressure:
+        if pressure is not None:
             opts.pressure = self._callbacks[1]
-        if exhausted:
+        if exhausted is not None:
             opts.exhausted = self._callbacks[2]
         made = c_void_p()
         check(lib.vpmm_pool_create(byref(made), byref(opts)))

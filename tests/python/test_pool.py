@@ -326,6 +326,20 @@ class Options(unittest.TestCase):
         self.assertIn("pool destroyed after 0 allocations", lines[-1][1])
         self.assertEqual(lines[-1][0], 3)
 
+    def test_empty(self):
+        # A function is one whatever its truth value, such as that of a list which has nothing yet.
+        class Calls(list):
+            def __call__(self, *arguments):
+                self.append(arguments)
+
+        calls = {name: Calls() for name in ("log", "pressure", "exhausted")}
+        pool = self.open(limit="16M", log_level="error", **calls)
+        pool.malloc(12 * MIB)
+        with self.assertRaises(vpmm.OutOfMemoryError):
+            pool.malloc(8 * MIB)
+        self.assertEqual(calls["pressure"], [(8 * MIB,)])
+        self.assertTrue(calls["log"] and calls["exhausted"])
+
     def test_pressure(self):
         asked, told = [], []
         blocks = []
