@@ -186,6 +186,8 @@ class Pool(Calls):
     no further; from pressure it means no.
     """
 
+    _handle: Optional[int] = None
+
     def __init__(self, *, device: Optional[SupportsIndex] = None, backend: Optional[str] = None,
                  page_size: Optional[Size] = None, va_size: Optional[Size] = None, pages: Optional[Size] = None,
                  reuse: Optional[Reuse] = None, log_level: Optional[LogLevel] = None,
@@ -203,6 +205,8 @@ class Pool(Calls):
                  budget_wait: Optional[Size] = None, budget_thread: Optional[BudgetThread] = None,
                  top: Optional[Top] = None,
                  plan: Union[str, bytes, "os.PathLike[str]", None] = None) -> None:
+        # One that the object has already goes first: it has the functions that are replaced here.
+        self.close()
         super().__init__(None)
         for name, function in (("log", log), ("pressure", pressure), ("exhausted", exhausted)):
             if function is not None and not callable(function):
@@ -259,9 +263,7 @@ class Pool(Calls):
         raise TypeError("a pool cannot be copied or pickled")
 
     def __del__(self) -> None:
-        # Where creating it has failed, there is none.
-        if getattr(self, "_handle", None):
-            self.close()
+        self.close()
 
 
 def lookup(address: SupportsIndex) -> Allocation:

@@ -218,6 +218,18 @@ class PoolTest(unittest.TestCase):
             self.pool.malloc(1)
 
 
+    def test_initialised(self):
+        # More than once, or never, as a class of the program's own may have it.
+        lines = []
+        self.pool.__init__(backend="host", va_size="1G", log=lambda level, line: lines.append(line), log_level="info")
+        block = self.pool.malloc(3 * MIB)
+        self.pool.__init__(backend="host", va_size="1G")
+        self.assertIn("pool destroyed after 1 allocations", lines)
+        with self.assertRaises(vpmm.Error):
+            vpmm.lookup(block)
+        with vpmm.Pool.__new__(vpmm.Pool) as never, self.assertRaisesRegex(vpmm.Error, "closed"):
+            never.malloc(1)
+
     def test_copied(self):
         # A copy would be a second owner. One of the default pool owns nothing.
         block = _blocks.Block(5000, _blocks.Stream(0))
