@@ -125,8 +125,8 @@ def allocator(nbytes: int) -> Any:
 
 
 def is_enabled() -> bool:
-    """Whether CuPy takes its device memory from libvpmm."""
-    return _enabled
+    """Whether CuPy takes this thread's device memory from libvpmm, by enable()."""
+    return _enabled and _cupy.cuda.get_allocator() is allocator
 
 
 def enable() -> None:
@@ -137,7 +137,7 @@ def enable() -> None:
     global _before, _enabled
     cupy = _load()
     with _lock:
-        if _enabled:
+        if is_enabled():
             return
         before = cupy.cuda.get_allocator()
         cupy.cuda.set_allocator(allocator)
@@ -146,9 +146,13 @@ def enable() -> None:
 
 
 def disable() -> None:
-    """Gives CuPy the allocator back that it had before. Arrays in memory of libvpmm stay valid."""
+    """
+    Gives CuPy the allocator back that it had before, unless the program has set another since. Arrays in memory of
+    libvpmm stay valid.
+    """
     global _before, _enabled
     with _lock:
         if _enabled:
-            _cupy.cuda.set_allocator(_before)
+            current = _cupy.cuda.get_allocator()
+            _cupy.cuda.set_allocator(_before if current is allocator else current)
             _before, _enabled = None, False

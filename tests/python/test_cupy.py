@@ -53,6 +53,26 @@ from cupy.cuda import Stream
             cupy.empty(1)
         """)
 
+    def test_replaced(self):
+        # The program sets an allocator of its own: it is in use, can be replaced again, and is given back.
+        self.program("""
+            vpmm.cupy.enable()
+            def own(size):
+                raise AssertionError(f"{size} bytes from the program's own")
+            cupy.cuda.set_allocator(own)
+            assert not vpmm.cupy.is_enabled()
+            vpmm.cupy.enable()
+            assert vpmm.cupy.is_enabled()
+            a = cupy.empty(MIB)
+            assert live() == MIB
+            vpmm.cupy.disable()
+            raises(AssertionError, "the program's own", cupy.empty, MIB)
+            vpmm.cupy.enable()
+            cupy.cuda.set_allocator(own)
+            vpmm.cupy.disable()
+            assert cupy.cuda.get_allocator() is own
+        """)
+
     def test_scope(self):
         # For a part of a program, without enable(), which is not to be called there.
         self.program("""
