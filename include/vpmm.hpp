@@ -33,6 +33,7 @@
 #include <new>
 #include <stdexcept>
 #include <system_error>
+#include <type_traits>
 
 namespace vpmm {
 
@@ -186,10 +187,11 @@ private:
 class tagged
 {
 public:
-	/* A tag of vpmm_tag_open(), with VPMM_TAG_DROP or VPMM_TAG_STAY or-ed. */
+	/* A tag of vpmm_tag_open(), with VPMM_TAG_DROP or VPMM_TAG_STAY or-ed; 0: no tag. */
 	explicit tagged(vpmm_tag tag) noexcept : before_(vpmm_tag_set(tag)) { }
-	/* The tag of a name; errors of vpmm_tag_open() are exceptions. */
-	explicit tagged(const char *name, unsigned int flags = VPMM_TAG_PAUSABLE)
+	/* The tag of a name; errors of vpmm_tag_open() are exceptions. A template, so that a plain 0 is a tag. */
+	template <class Name, std::enable_if_t<std::is_convertible<Name, const char *>::value, int> = 0>
+	explicit tagged(const Name &name, unsigned int flags = VPMM_TAG_PAUSABLE)
 	{
 		vpmm_tag tag = 0;
 

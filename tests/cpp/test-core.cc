@@ -59,6 +59,10 @@ static void test_tagged()
 			vpmm::tagged dropped(tag | VPMM_TAG_DROP);
 			CHECK(vpmm_tag_set(tag | VPMM_TAG_DROP) == (tag | VPMM_TAG_DROP));
 		}
+		{
+			vpmm::tagged none(0);
+			CHECK(vpmm_tag_set(0) == 0);
+		}
 		CHECK(!vpmm_malloc(pool.get(), &ptr, 1000, nullptr));
 	}
 	CHECK(vpmm_tag_set(0) == 0);
@@ -66,6 +70,13 @@ static void test_tagged()
 	CHECK(!vpmm_tag_stats(pool.get(), tag, &stats) && stats.requested == 1000);
 	CHECK(!vpmm_pause(pool.get(), tag, 0) && !vpmm_resume(pool.get(), tag, nullptr));
 	CHECK(!vpmm_free(pool.get(), ptr, nullptr));
+	try {
+		const char *const missing = nullptr;
+		vpmm::tagged bad(missing);
+		CHECK(!"a tag without a name");
+	} catch (const vpmm::error &error) {
+		CHECK(error.code() == std::errc::invalid_argument);
+	}
 	try {
 		vpmm::tagged bad("weights", 0);
 		CHECK(!"a tag with other flags");
