@@ -181,10 +181,10 @@ typedef void (*vpmm_log_fn)(void *data, int level, const char *message);
  * @pool: the pool
  * @size: bytes of the allocation
  *
- * It may free blocks of this pool or another, trim other pools, or release device memory by other means. It is not
- * called for a request that is larger than the limit or than the device's memory, nor for one beyond the limit of a
- * tag. vpmm_receive() calls it for want of mappings or address space, with the bytes of the mapping, which the limit
- * does not count.
+ * It may free blocks of this pool or another, trim other pools, or release device memory by other means, but it must
+ * not destroy @pool. It is not called for a request that is larger than the limit or than the device's memory, nor for
+ * one beyond the limit of a tag. vpmm_receive() calls it for want of mappings or address space, with the bytes of the
+ * mapping, which the limit does not count.
  *
  * Context: called on the thread whose allocation would fail, with no lock held, so it may call the library; an
  *	allocation that fails in there does not call it again.
@@ -201,7 +201,7 @@ typedef int (*vpmm_pressure_fn)(void *data, struct vpmm_pool *pool, size_t size)
  * @size: bytes of the allocation
  * @message: why, as vpmm_last_error() will have it; valid during the call only
  *
- * It is not called for an allocation beyond the limit of a tag.
+ * It is not called for an allocation beyond the limit of a tag, and must not destroy @pool.
  *
  * Context: called on the thread whose allocation fails, with no lock held, so it may call the library.
  * Since: 0.1
