@@ -38,7 +38,7 @@ def _ready(connection: Any, event: int) -> int:
     if timeout != 0:
         poll = select.poll()
         poll.register(descriptor, event)
-        if not poll.poll(None if timeout is None else timeout * 1000):
+        if not poll.poll(None if timeout is None else min(timeout * 1000, INT_MAX)):
             raise socket.timeout("timed out")
     return descriptor
 

@@ -147,6 +147,11 @@ class Sockets(CallsTest):
         threading.Timer(0.05, pool.send, (block, theirs)).start()
         address, size = pool.receive(mine)
         self.assertEqual((size, ctypes.string_at(address, 1)), (2 * MIB, ctypes.string_at(block, 1)))
+        # More milliseconds than poll() takes.
+        for end in mine, theirs:
+            end.settimeout(1e9)
+        pool.send(block, theirs)
+        self.assertEqual(pool.receive(mine)[1], 2 * MIB)
 
     def test_interrupt(self):
         # A signal interrupts a wait without a timeout.
