@@ -58,9 +58,13 @@ def _note_captures(module: Any) -> None:
     @functools.wraps(begin_before)
     def begin_capture(stream: Any, *arguments: Any, **words: Any) -> Any:
         result = begin_before(stream, *arguments, **words)
+        # A stream of CuPy's own has its device, which need not be the current one.
+        device = getattr(stream, "device_id", -1)
+        if device < 0:
+            device = _cupy.cuda.runtime.getDevice()
         # Without the number, the graph keeps its memory.
-        with contextlib.suppress(OSError):
-            _begun[stream.ptr] = (_cupy.cuda.runtime.getDevice(), Calls(None).capture_id(stream.ptr))
+        with contextlib.suppress(OSError, RuntimeError), _blocks.on_device(device):
+            _begun[stream.ptr] = (device, Calls(None).capture_id(stream.ptr))
         return result
 
     @functools.wraps(end_before)

@@ -229,6 +229,23 @@ from cupy.cuda import Stream
             b = cupy.empty(50 * MIB)
         """)
 
+    def test_graph_of_another_device(self):
+        # Whichever device is current when the capture begins.
+        self.program("""
+            vpmm.cupy.enable()
+            cupy.empty(1)
+            with cupy.cuda.Device(1):
+                stream = Stream(non_blocking=True)
+            stream.begin_capture()
+            with cupy.cuda.Device(1), stream:
+                a = cupy.empty(20 * MIB)
+                del a
+            graph = stream.end_capture()
+            vpmm.cupy.retire(graph, stream)
+            with cupy.cuda.Device(1):
+                assert vpmm.trim() == 20 * MIB
+        """, VPMM_HOST_DEVICES="2")
+
     def test_failed_capture(self):
         # Its memory comes back at once, as there is no graph.
         self.program("""
