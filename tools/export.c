@@ -62,7 +62,7 @@ int export_open(struct export *export, const char *format, const char *file)
 	export->out = stdout;
 	if (!file)
 		return 0;
-	err = output_open(&export->output, file);
+	err = output_begin(&export->output, file);
 	export->out = export->output.file;
 	return err ? fail_set(err, "--output: %s: %s", file, g_strerror(-err)) : 0;
 }

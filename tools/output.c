@@ -40,7 +40,7 @@ static FILE *open_beside(struct output *output, const struct stat *before)
 	return NULL;
 }
 
-int output_open(struct output *output, const char *name)
+int output_begin(struct output *output, const char *name)
 {
 	char *real = realpath(name, NULL);
 	struct stat before;

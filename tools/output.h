@@ -23,13 +23,13 @@ struct output {
 };
 
 /**
- * output_open() - open a file; what is there stays
+ * output_begin() - open a file; what is there stays
  * @output: receives the file
  * @name: its name
  *
  * A device, a pipe, and a file that only its owner or its folder could replace are opened as they are, and emptied.
  */
-int output_open(struct output *output, const char *name);
+int output_begin(struct output *output, const char *name);
 
 /**
  * output_finish() - close the file, and put it in its place if all of it was written

@@ -123,7 +123,7 @@ int picture_open(struct picture *picture, const char *file)
 		.columns = html ? PAGE_COLUMNS : DRAWING_COLUMNS,
 	};
 	map_init(&picture->map);
-	err = output_open(&picture->output, file);
+	err = output_begin(&picture->output, file);
 	return err ? fail_set(err, "--picture: %s: %s", file, g_strerror(-err)) : 0;
 }
 

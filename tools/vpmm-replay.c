@@ -462,7 +462,7 @@ static int write_stacks_file(GPtrArray *stacks)
 	struct output output;
 	int err;
 
-	err = output_open(&output, options.output);
+	err = output_begin(&output, options.output);
 	if (err)
 		return fail_set(err, "--output: %s: %s", options.output, g_strerror(-err));
 	errno = 0;

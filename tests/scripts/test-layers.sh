@@ -128,6 +128,20 @@ twice()
 		grep -vx "lock_as_another util/lock\.c util/lock\.h"
 }
 
+# defined: of a list of objects, the names that they have for all that they are linked with
+defined()
+{
+	xargs "$NM" -g 2>/dev/null | awk 'NF == 3 && $2 != "U" { print $3 }' | sort -u
+}
+
+# shared_names DIR SOURCES TOOLS: names of the library that the objects in TOOLS have as well. A program that is linked
+# with libvpmm.a has both.
+shared_names()
+{
+	objects "$1" "$2" | awk '$1 !~ /^(preload|torch)\// { print $2 }' | defined >"$work/names"
+	printf '%s\n' "$3"/*.o | defined | comm -12 "$work/names" -
+}
+
 # outdated DIR: what reads by its name a list or a sum that is updated late, or which regions are free, and not through
 # the call that updates it (core/region-loose.h). calls/check.c updates all of them, and looks at each.
 outdated()
@@ -194,6 +208,7 @@ verdict "every include names its folder" "$(bare "$top_srcdir/lib")"
 verdict "no call runs to a higher layer" "$(judge <"$work/calls")"
 verdict "no files call one another in a circle" "$(circles <"$work/calls")"
 verdict "no function is defined in two files" "$(twice "$top_srcdir/lib")"
+verdict "no tool has a name of the library" "$(shared_names "$top_builddir/lib" "$top_srcdir/lib" "$top_builddir/tools")"
 verdict "what is listed late is read through the call that updates it" "$(outdated "$top_srcdir/lib")"
 verdict "a plan changes nothing" "$(planned "$top_srcdir/lib")"
 verdict "no lookup leaves its error to the program" "$(telling "$top_srcdir/lib")"
@@ -213,6 +228,8 @@ circles <"$work/both" >"$work/out"
 verdict "a circle is found" "$(says out "core/below.c")"
 twice "$work/planted" >"$work/out"
 verdict "a name that two files define is found" "$(says out "below core/below.c util/below.c")"
+shared_names "$work/planted" "$work/planted" "$work/planted/core/.libs" >"$work/out"
+verdict "a name that a tool has as well is found" "$(says out "below")"
 outdated "$work/planted" >"$work/out"
 verdict "a list that is read before it is updated is found" "$(says out "calls/early.c")"
 verdict "a neighbour that is read in a map that is not settled is found" "$(says out "policy/walk.c")"
