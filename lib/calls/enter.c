@@ -15,13 +15,18 @@
 
 void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
 {
+	struct error_kept kept;
+
 	lock_assert_held(&pool->core.lock);
 	idle_forget_streams(&pool->pending, stream);
 	/* Deferred frees wait for an event on silent streams, which can be recorded now that a call has a handle. */
 	if (g_hash_table_size(pool->pending.silent))
 		hold_hear_legacy(&pool->pending);
-	if (g_hash_table_size(pool->pending.silent) && !stream->captured)
-		hold_hear(&pool->pending, stream, handle);
+	if (g_hash_table_size(pool->pending.silent) && !stream->captured) {
+		error_keep(&kept);
+		if (hold_hear(&pool->pending, stream, handle))
+			error_restore(&kept);
+	}
 	watch_collect(&pool->pending);
 	if (pool->pending.holds.head)
 		hold_poll(&pool->pending, handle, stream->captured);
@@ -49,7 +54,10 @@ int retire_stream(struct vpmm_pool *pool, struct CUstream_st *handle)
 	stream_share(&pool->core.streams);
 	enter_stream(pool, stream, handle);
 	cache = stream->cache;
-	err = use_retire_stream(&pool->pending, stream, handle);
+	/* A deferred free that has no event by now gets none later: the stream may be gone. */
+	err = hold_hear(&pool->pending, stream, handle);
+	if (!err)
+		err = use_retire_stream(&pool->pending, stream, handle);
 	if (err)
 		return err;
 	brief_acquire(&cache->lock);

@@ -256,16 +256,10 @@ static int hear_as(struct pending *pending, uint64_t id, const uint64_t *capture
 	return err;
 }
 
-void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_st *handle)
+int hold_hear(struct pending *pending, struct stream *stream, struct CUstream_st *handle)
 {
-	struct error_kept kept;
-
 	lock_assert_held(&pending->core->lock);
-	if (!find_silent(pending, stream->id))
-		return;
-	error_keep(&kept);
-	if (hear_as(pending, stream->id, NULL, stream, handle))
-		error_restore(&kept);
+	return find_silent(pending, stream->id) ? hear_as(pending, stream->id, NULL, stream, handle) : 0;
 }
 
 void hold_hear_legacy(struct pending *pending)

@@ -92,8 +92,10 @@ void hold_poll_shareable(struct pending *pending);
  * @pending: what the pool has pending
  * @stream: the stream
  * @handle: a handle of it
+ *
+ * Return: 0, or a negative errno value if it cannot be recorded; the holds wait for it as before.
  */
-void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_st *handle);
+int hold_hear(struct pending *pending, struct stream *stream, struct CUstream_st *handle);
 
 /**
  * hold_hear_legacy() - record the legacy default stream for the holds that wait for it, unless a capture still is in

@@ -5,6 +5,7 @@
 #include <malloc.h>
 
 #include "calls/pool.h"
+#include "support/fault.h"
 #include "support/kinds.h"
 #include "support/setting.h"
 
@@ -62,6 +63,30 @@ static void test_outlived(gconstpointer data)
 	assert_ok(vpmm_host_stream_destroy(stream));
 	fixture_free(&f, a, f.streams[0]);
 	g_assert_true(fixture_malloc_bytes(&f, kind->size, f.streams[0]) == a);
+	fixture_close(&f);
+}
+
+/* A free waits for a captured stream. One that cannot be recorded when it is retired has not been retired. */
+static void test_unrecorded(void)
+{
+	struct vpmm_host_graph *graph;
+	struct fixture f;
+	void *a;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_use(f.pool, a, f.streams[1]));
+	assert_ok(vpmm_host_capture_begin(f.streams[1]));
+	fixture_free(&f, a, f.streams[0]);
+	assert_ok(vpmm_host_capture_end(f.streams[1], &graph));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, 0, 2, -ENOMEM);
+	g_assert_cmpint(vpmm_stream_retire(f.pool, f.streams[1]), ==, -ENOMEM);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
+	assert_ok(vpmm_stream_retire(f.pool, f.streams[1]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	assert_ok(vpmm_pool_check(f.pool));
 	fixture_close(&f);
 }
 
@@ -371,6 +396,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/retire/with-work", GINT_TO_POINTER(true), test_gives_all_back);
 	fixture_add_rows("/retire/outlived", kinds, test_outlived);
 	fixture_add_rows("/retire/used-again", kinds, test_used_again);
+	g_test_add_func("/retire/unrecorded", test_unrecorded);
 	g_test_add_func("/retire/unknown", test_unknown_stream);
 	fixture_add_rows("/retire/churn", kinds, test_churn);
 	fixture_add_rows("/retire/one-after-another", endings, test_one_after_another);
