@@ -131,14 +131,16 @@ twice()
 # defined: of a list of objects, the names that they have for all that they are linked with
 defined()
 {
-	xargs "$NM" -g 2>/dev/null | awk 'NF == 3 && $2 != "U" { print $3 }' | sort -u
+	while read -r object; do
+		$NM -g "$object"
+	done | awk 'NF == 3 && $2 != "U" { print $3 }' | sort -u
 }
 
 # shared_names DIR SOURCES TOOLS: names of the library that the objects in TOOLS have as well. A program that is linked
 # with libvpmm.a has both.
 shared_names()
 {
-	objects "$1" "$2" | awk '$1 !~ /^(preload|torch)\// { print $2 }' | defined >"$work/names"
+	objects "$1" "$2" | grep -v '^preload/\|^torch/' | cut -d ' ' -f 2- | defined >"$work/names"
 	printf '%s\n' "$3"/*.o | defined | comm -12 "$work/names" -
 }
 
