@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "host/device.h"
@@ -187,18 +186,14 @@ void host_device_give(struct host_device *dev, uint64_t size)
 	lock_release(&host_devices_lock);
 }
 
-/* Beyond RLIMIT_FSIZE the kernel does not only refuse: it sends SIGXFSZ, which ends the program. */
 static int check_device_file(const struct host_device *dev, uint64_t size)
 {
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
-	    dev->file_size + size <= limit.rlim_cur)
+	if (descriptor_may_have(dev->fd, dev->file_size + size))
 		return 0;
 	return error_set(-ENOMEM,
 			 "file size: the memory of host device %d is a file of %" PRIu64 " bytes, and"
 			 " %" PRIu64 " more would exceed the file size limit, RLIMIT_FSIZE, of %"
-			 PRIu64, dev->ordinal, dev->file_size, size, (uint64_t)limit.rlim_cur);
+			 PRIu64, dev->ordinal, dev->file_size, size, descriptor_most());
 }
 
 static int file_grow(struct host_device *dev, uint64_t size)

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -22,39 +21,33 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define SEALS_READ_ONLY (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)
 
-/* Beyond RLIMIT_FSIZE the kernel does not only refuse: it sends SIGXFSZ, which ends the program. */
-static int check_export_file(size_t size)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur)
-		return 0;
-	return error_set(-ENOMEM,
-			 "file size: memory to export is a file, and %zu bytes would exceed the file size limit,"
-			 " RLIMIT_FSIZE, of %" PRIu64, size, (uint64_t)limit.rlim_cur);
-}
-
 static int make_export_file(size_t size, int *fd)
 {
 	int made = descriptor_raise(memfd_create("vpmm-export", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 
 	if (made < 0)
 		return error_set(-ENOMEM, "memfd_create for memory to export: %s", g_strerror(errno));
+	if (!descriptor_may_have(made, size)) {
+		error_set(-ENOMEM, "file size: memory to export is a file, and %zu bytes would exceed the file size "
+			  "limit, RLIMIT_FSIZE, of %" PRIu64, size, descriptor_most());
+		goto err_close;
+	}
 	if (ftruncate(made, (off_t)size) || fcntl(made, F_ADD_SEALS, SEALS)) {
 		error_set(-ENOMEM, "a file of %zu bytes for memory to export: %s", size, g_strerror(errno));
-		close(made);
-		return -ENOMEM;
+		goto err_close;
 	}
 	*fd = made;
 	return 0;
+
+err_close:
+	close(made);
+	return -ENOMEM;
 }
 
 int host_file_create(struct host_device *dev, size_t size, int *fd)
 {
-	int ret = check_export_file(size);
+	int ret = host_device_take(dev, size);
 
-	if (!ret)
-		ret = host_device_take(dev, size);
 	if (ret)
 		return ret;
 	ret = make_export_file(size, fd);

@@ -131,6 +131,8 @@ static ssize_t write_sink(void *cookie, const char *bytes, size_t size)
 			errno = EBADF;
 			break;
 		}
+		if (!descriptor_may_have(sink.fd, (uint64_t)lseek(sink.fd, 0, SEEK_CUR) + size - done))
+			break;
 		n = write(sink.fd, bytes + done, size - done);
 		if (n < 0 && errno != EINTR)
 			break;

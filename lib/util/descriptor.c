@@ -21,13 +21,18 @@ int descriptor_raise(int fd)
 	return raised;
 }
 
-bool descriptor_may_have(int fd, uint64_t size)
+uint64_t descriptor_most(void)
 {
 	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
+}
+
+bool descriptor_may_have(int fd, uint64_t size)
+{
 	struct stat st;
 
-	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur ||
-	    fstat(fd, &st) || !S_ISREG(st.st_mode))
+	if (size <= descriptor_most() || fstat(fd, &st) || !S_ISREG(st.st_mode))
 		return true;
 	errno = EFBIG;
 	return false;

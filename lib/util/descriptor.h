@@ -26,6 +26,13 @@ struct descriptor {
 int descriptor_raise(int fd);
 
 /**
+ * descriptor_most() - how large a file may become
+ *
+ * Return: bytes; UINT64_MAX: there is no RLIMIT_FSIZE.
+ */
+uint64_t descriptor_most(void);
+
+/**
  * descriptor_may_have() - whether a file may have so many bytes
  * @fd: its descriptor
  * @size: bytes

@@ -174,6 +174,16 @@ telling()
 		done
 }
 
+# growing DIR: sources that make files grow, and do not ask for the file size limit, beyond which a signal ends the
+# program. shared/touch.c writes to pipes, and whoever calls trace/output.c blocks the signal.
+growing()
+{
+	(cd "$1" && grep -lE '\<(write|ftruncate|posix_fallocate)\(' ./*/*.c 2>/dev/null) | sed 's,^\./,,' |
+		grep -vxE 'shared/touch\.c|trace/output\.c' | while read -r file; do
+			grep -q 'descriptor_may_have(' "$1/$file" || echo "$file"
+		done
+}
+
 # A tree that breaks each rule once.
 plant()
 {
@@ -187,6 +197,7 @@ plant()
 	printf 'return region->next->kind == REGION_FREE;\n' >"$work/planted/policy/walk.c"
 	printf 'return stream->zombies;\n' >"$work/planted/policy/zombies.c"
 	printf 'return dlsym(RTLD_DEFAULT, "below");\n' >"$work/planted/util/look.c"
+	printf 'return write(fd, text, length);\n' >"$work/planted/util/grow.c"
 	printf 'static int below(int of,\n\t\t int other)\n{\n\treturn of + other;\n}\n' >"$work/planted/util/below.c"
 	for file in core/below calls/above; do
 		sed '/#include/d' "$work/planted/$file.c" >"$work/plain.c"
@@ -214,6 +225,7 @@ verdict "no tool has a name of the library" "$(shared_names "$top_builddir/lib" 
 verdict "what is listed late is read through the call that updates it" "$(outdated "$top_srcdir/lib")"
 verdict "a plan changes nothing" "$(planned "$top_srcdir/lib")"
 verdict "no lookup leaves its error to the program" "$(telling "$top_srcdir/lib")"
+verdict "no file grows beyond the limit of its size" "$(growing "$top_srcdir/lib")"
 
 plant >"$work/planted.log" 2>&1 || { cat "$work/planted.log" >&2; exit 1; }
 includes "$work/planted" | judge >"$work/out"
@@ -240,4 +252,6 @@ planned "$work/planted" >"$work/out"
 verdict "a plan that asks the driver is found" "$(says out "stream_ask ./core/ask.c step")"
 telling "$work/planted" >"$work/out"
 verdict "a lookup that leaves its error is found" "$(says out "util/look.c")"
+growing "$work/planted" >"$work/out"
+verdict "a file that grows unasked is found" "$(says out "util/grow.c")"
 echo "1..$count"
