@@ -17,23 +17,21 @@ void vpmm_torch_set_pressure(int (*fn)(int device, size_t size))
 	pressure = fn;
 }
 
-bool alloc_can_ask(void)
-{
-	return pressure;
-}
-
-bool alloc_ask(int device, size_t size)
+bool alloc_ask(int device, size_t size, bool *given)
 {
 	static _Thread_local bool asking;
 	int (*fn)(int device, size_t size) = pressure;
-	bool given;
 
-	if (!fn || asking)
+	if (!fn || !*given)
 		return false;
-	asking = true;
-	given = fn(device, size);
-	asking = false;
-	return given;
+	*given = false;
+	if (!asking) {
+		asking = true;
+		*given = fn(device, size);
+		asking = false;
+	}
+	kept_retry();
+	return true;
 }
 
 static int alloc_pressed(void **ptr, size_t size, int ordinal, struct CUstream_st *stream)
@@ -43,12 +41,8 @@ static int alloc_pressed(void **ptr, size_t size, int ordinal, struct CUstream_s
 
 	if (graphs_retry())
 		err = vpmm_malloc(NULL, ptr, size, stream);
-	/* Also where it has nothing to give: calls that it made may have changed vpmm_last_error(). */
-	while (err == -ENOMEM && given && alloc_can_ask()) {
-		given = alloc_ask(ordinal, size);
-		kept_retry();
+	while (err == -ENOMEM && alloc_ask(ordinal, size, &given))
 		err = vpmm_malloc(NULL, ptr, size, stream);
-	}
 	return err;
 }
 

@@ -180,11 +180,8 @@ static int class_alloc_pressed(struct torch_piece *block, int ordinal, size_t si
 	kept_retry();
 	late_free();
 	err = alloc_once(block, ordinal, size, least, stream, pool);
-	while (err == -ENOMEM && given && alloc_can_ask()) {
-		given = alloc_ask(ordinal, size > least ? size : least);
-		kept_retry();
+	while (err == -ENOMEM && alloc_ask(ordinal, size > least ? size : least, &given))
 		err = alloc_once(block, ordinal, size, least, stream, pool);
-	}
 	device_leave(entered);
 	return err;
 }
