@@ -104,7 +104,7 @@ static void publish_all(void)
 {
 	struct top_page *page = top.page;
 
-	/* First, as a call may have the lock of a pool for long, and nobody can read the page while it is written. */
+	/* Pools are read first: a call may hold the lock of one for long, and a page that is being written cannot be read. */
 	for (unsigned int i = 0; i < top.count; i++)
 		publish_pool(top.pools[i], top.numbers[i], &top.next[i]);
 	atomic_fetch_add(&page->sequence, 1);

@@ -59,7 +59,7 @@ uint64_t budget_others(const struct budget *budget, bool wants)
 	uint64_t size = budget_size(budget), sum = 0;
 
 	for_each_other(slot, budget) {
-		/* First what it wants, as bytes that it takes meanwhile would be in neither otherwise. */
+		/* The order matters: bytes that the pool takes between the two reads count twice. Otherwise they would not count. */
 		uint64_t want = wants ? MIN(atomic_load(&slot->want), size) : 0;
 		uint64_t taken = MIN(atomic_load(&slot->taken), size), floor = MIN(atomic_load(&slot->floor), size);
 

@@ -51,7 +51,7 @@ static int receive_part(int socket, const struct message *of, const struct messa
 	return 0;
 }
 
-/* Reads messages for nobody; there need not be room for their descriptors. */
+/* The messages are read and dropped. Their descriptors need no room. */
 static int drop_parts(int socket, const struct message_wait *rest, uint32_t count)
 {
 	struct message message;
@@ -65,7 +65,7 @@ static int drop_parts(int socket, const struct message_wait *rest, uint32_t coun
 	return err == -EMFILE ? 0 : err;
 }
 
-/* The next call would take what follows for the block of its own. Return: -EMFILE, or why it could not be read. */
+/* Messages that are left would be taken for the next block. Return: -EMFILE, or why they could not be read. */
 static int drop_rest(int socket, const struct message_wait *rest, uint32_t count)
 {
 	struct error_kept kept;

@@ -125,7 +125,7 @@ static int wait_for_frees(struct pending *pending, bool device)
 static int reclaim_pending(struct pending *pending, const struct request *request, bool given, bool gone)
 {
 	struct core *core = pending->core;
-	/* What stays in the caches after a flush is uncovered or stranded. */
+	/* Blocks that stay in the caches after a flush are uncovered or stranded. */
 	uint64_t cached = cache_bytes(core), deferred = hold_pending(pending), graphs = watch_held(pending);
 	uint64_t small = trim_small_pending(core, &given);
 	int err;

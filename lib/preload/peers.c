@@ -32,7 +32,7 @@ static uint64_t bit_of(int device)
 	return UINT64_C(1) << device;
 }
 
-/* Who has access to the memory of a device besides that. */
+/* The devices that have access to the memory of a device, besides that one. */
 static uint64_t all_of(const struct access *access, int device)
 {
 	uint64_t all = access->pool;

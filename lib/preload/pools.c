@@ -68,7 +68,7 @@ static uint64_t most(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* What the driver's allocator serves for the library is in the peak of what was requested only. */
+/* The peak of live bytes lacks blocks that the driver's allocator serves for the library; that of requests has them. */
 static uint64_t count_of(const struct vpmm_stats *stats, drv_pool_attribute attribute)
 {
 	const uint64_t used = stats->live + stats->small_live + stats->shareable;

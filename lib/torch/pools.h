@@ -97,7 +97,7 @@ bool pools_are_waiting(int device, struct torch_id id);
 /* How many there are, of all devices. */
 uint64_t pools_count(void);
 
-/* What pools hold of the library's memory, and of others'. */
+/* Bytes that pools hold, of the library's memory and of other allocators'. */
 struct pools_held {
 	uint64_t own;
 	uint64_t foreign;

@@ -241,7 +241,7 @@ static void test_file_size(void)
 	fixture_close(&f);
 }
 
-/* What a pool writes besides does not fit either: that fails, or is left out, and the program lives. */
+/* Other files of a pool are beyond the limit, too: the call fails or goes without the file, and the program goes on. */
 static void test_file_size_of_others(void)
 {
 	struct vpmm_opts opts = { FIXTURE_PACKED, .top = VPMM_TOP_ON };

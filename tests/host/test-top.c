@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What a process publishes for vpmm-top, as another process reads it. What that prints: tests/scripts/test-top.sh. */
+/* The page that a process publishes for vpmm-top, as another process reads it. test-top.sh tests vpmm-top. */
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>

@@ -480,7 +480,7 @@ static void failed_entry(void)
 	fake_cuda_fail("cuCtxPushCurrent", 0, 1, DRV_ERROR_UNKNOWN);
 	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(0), ==, 0);
 
-	/* Nobody uses a stream of the time before, and the library still serves. */
+	/* The library goes on to serve, without a stream of the context that was reset. */
 	use_primary(0);
 	g_assert_cmpint(cuMemFree_v2(alloc_bytes(SIZE)), ==, 0);
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
