@@ -429,8 +429,9 @@ const struct torch_class *vpmm_torch_class(void)
 		.list = class_list,
 		.restore = class_restore,
 		.share = share_give,
-		.take_shared = share_take,
-		.drop_shared = share_drop,
+		.take_shared = vpmm_torch_take,
+		.drop_shared = vpmm_torch_drop,
+		.explain_sharing = vpmm_torch_explain,
 		.last_error = vpmm_last_error,
 	};
 

@@ -25,6 +25,7 @@
 #include "torch/kept.h"
 #include "torch/pools.h"
 #include "torch/share.h"
+#include "torch/torch.h"
 #include "util/descriptor.h"
 #include "vpmm.h"
 
@@ -275,7 +276,7 @@ static int connect_to(const struct name *name, int *made)
 	return err;
 }
 
-int share_take(const char *text, int device, void **ptr, size_t *lead, size_t *size)
+int vpmm_torch_take(const char *text, int device, void **ptr, size_t *lead, size_t *size)
 {
 	struct answer answer;
 	struct name name = { 0 };
@@ -305,8 +306,28 @@ int share_take(const char *text, int device, void **ptr, size_t *lead, size_t *s
 	return err;
 }
 
-void share_drop(void *ptr)
+void vpmm_torch_drop(void *ptr)
 {
 	if (!in_child)
 		kept_free(ptr, VPMM_STREAM_ANY);
+}
+
+const char *vpmm_torch_explain(int err)
+{
+	switch (err) {
+	case -EINVAL:
+		return "libvpmm knows no such block";
+	case -ESRCH:
+		return "the process that has it has ended, or does not answer";
+	case -ENOENT:
+		return "the process that had it has freed it";
+	case -EPERM:
+		return "the process that has it is another user's";
+	case -EBUSY:
+		return "this process was forked after PyTorch had begun to use the GPU";
+	case -ENXIO:
+		return "the device's primary context cannot be made current";
+	default:
+		return vpmm_last_error();
+	}
 }

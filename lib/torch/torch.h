@@ -141,4 +141,25 @@ void vpmm_torch_set_pressure(int (*fn)(int device, size_t size));
  */
 const struct torch_class *vpmm_torch_class(void);
 
+/**
+ * vpmm_torch_take() - map the memory of another process's block
+ * @name: the name that the process has given it
+ * @device: the ordinal of the device that the memory is on
+ * @ptr: receives an address in it, for vpmm_torch_drop()
+ * @lead: receives how far behind its start that is, in bytes
+ * @size: receives the bytes of the block of the library that starts there
+ *
+ * PyTorch's memory may come from anywhere in the calling process.
+ *
+ * Return: 0; -EINVAL: it is no such name; -ESRCH: that process has ended; -ENOENT: the block was freed; -EPERM: it is
+ *	another user's; -ENXIO; an error of vpmm_receive(), or of the socket. vpmm_torch_explain() has the words.
+ */
+int vpmm_torch_take(const char *name, int device, void **ptr, size_t *lead, size_t *size);
+
+/* Unmaps it, behind all work. */
+void vpmm_torch_drop(void *ptr);
+
+/* What an error of giving or taking a name means; of any other, the library's latest error. */
+const char *vpmm_torch_explain(int err);
+
 #endif /* VPMM_TORCH_H */

@@ -27,7 +27,7 @@ from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTup
 
 import torch
 
-from . import _library, _torch_build, _torch_tags
+from . import _library, _torch_build, _torch_share, _torch_tags
 from ._header import PAUSE_DROP, CStats, CTagStats, Stats, TagStats
 from ._library import Error, answer, check, text, written_by
 from ._snapshot import segments
@@ -137,6 +137,11 @@ def _need() -> _Plugin:
     if _plugin is None:
         raise RuntimeError("vpmm.torch is not enabled: call vpmm.torch.enable() first")
     return _plugin
+
+
+def load_plugin() -> ctypes.CDLL:
+    """libvpmm-torch.so, though PyTorch's memory may come from elsewhere."""
+    return _plugin.lib if _plugin is not None else ctypes.CDLL(_find_plugin())
 
 
 def _find_plugin() -> str:
@@ -509,6 +514,7 @@ def _install_class(plugin: _Plugin) -> None:
     if hasattr(compiled, "vpmm_torch_shares"):
         # For tensors that other processes get. No pool is there yet.
         os.environ.setdefault("VPMM_EXPORT", "auto")
+        _torch_share.begin_sending()
     else:
         # A version whose IPC asks for an address, and then calls the driver, which refuses in other words.
         torch.UntypedStorage._share_cuda_ = _refuse_sharing

@@ -482,7 +482,7 @@ public:
 		int err = table->share(ptr, name, &offset);
 
 		TORCH_CHECK(!err, "libvpmm-torch: this CUDA tensor cannot be shared with another process: ",
-			    explain_sharing(err), ". Send a copy in host memory (tensor.cpu())",
+			    table->explain_sharing(err), ". Send a copy in host memory (tensor.cpu())",
 			    err == -ENOTSUP ? ", or set VPMM_EXPORT=auto before the pool is created" : "");
 		return { static_cast<ptrdiff_t>(offset), name };
 	}

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define TORCH_CLASS_VERSION 5
+#define TORCH_CLASS_VERSION 6
 
 /* Bytes of the name by which another process gets a block, with the 0 behind it. */
 #define TORCH_NAME 192
@@ -181,6 +181,8 @@ struct torch_class {
 	 */
 	int (*take_shared)(const char *name, int device, void **ptr, size_t *lead, size_t *size);
 	void (*drop_shared)(void *ptr);
+	/* What an error of the two means. */
+	const char *(*explain_sharing)(int err);
 	const char *(*last_error)(void);
 };
 

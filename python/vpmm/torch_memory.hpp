@@ -63,26 +63,6 @@ private:
 
 Uncached &uncached = *new Uncached;
 
-const char *explain_sharing(int err)
-{
-	switch (err) {
-	case -EINVAL:
-		return "libvpmm knows no such block";
-	case -ESRCH:
-		return "the process that has it has ended, or does not answer";
-	case -ENOENT:
-		return "the process that had it has freed it";
-	case -EPERM:
-		return "the process that has it is another user's";
-	case -EBUSY:
-		return "this process was forked after PyTorch had begun to use the GPU";
-	case -ENXIO:
-		return "the device's primary context cannot be made current";
-	default:
-		return table->last_error();
-	}
-}
-
 /*
  * Memory of other processes that is mapped here, by what its blocks' names begin with, as long as somebody has it. Of
  * small blocks the latest memory stays mapped until the cache is emptied, as the next ones are likely in it, too.
@@ -106,7 +86,7 @@ public:
 		err = table->take_shared(block.c_str(), device, &ptr, &lead, &size);
 		if (err)
 			all_.erase(name);
-		TORCH_CHECK(!err, "libvpmm-torch: a CUDA tensor of another process: ", explain_sharing(err));
+		TORCH_CHECK(!err, "libvpmm-torch: a CUDA tensor of another process: ", table->explain_sharing(err));
 		found = std::shared_ptr<void>(static_cast<char *>(ptr) - lead,
 					      [this, name, ptr](void *) { drop(name, ptr); });
 		all_[name] = found;

@@ -15,9 +15,8 @@ import sys
 import time
 import traceback
 
-if "vpmm" in sys.argv or os.environ.get("SHARE_MODE") == "vpmm":
-    # A child of spawn comes here too, before anything is done on its GPU.
-    os.environ["SHARE_MODE"] = "vpmm"
+# A child of spawn comes here too, before anything is done on its GPU.
+if os.environ.setdefault("SHARE_MODE", "vpmm" if "vpmm" in sys.argv else "native") == "vpmm":
     import vpmm.torch
 
     vpmm.torch.enable()
@@ -68,11 +67,15 @@ def send_and_end(outbox, turn):
 class Other:
     """Another process with two queues."""
 
-    def __init__(self, target=echo):
+    def __init__(self, target=echo, mode=None):
+        """In a mode of its own if one is named."""
+        before = os.environ["SHARE_MODE"]
+        os.environ["SHARE_MODE"] = mode or before
         context = mp.get_context("spawn")
         self.to, self.back = context.Queue(), context.Queue()
         self.process = context.Process(target=target, args=(self.to, self.back))
         self.process.start()
+        os.environ["SHARE_MODE"] = before
 
     def ask(self, *tensors):
         self.to.put(tensors)
@@ -106,6 +109,41 @@ def kinds(options):
     assert float(view_sum[MIB:2 * MIB].sum()) == MIB and float(view_sum[3 * MIB::2].sum()) == 1.5 * MIB
     assert float(view_sum.sum()) == 2.5 * MIB
     other.end()
+
+
+def half(inbox, outbox):
+    """Has memory of PyTorch's own allocator as well, adds one to what comes, and sends a half of it back."""
+    mine = torch.ones(MIB, device="cuda")
+    held = []
+    for tensors in iter(inbox.get, None):
+        sums = [float(tensor.double().sum()) for tensor in tensors]
+        for tensor in tensors:
+            tensor += mine[0]
+        # Again before the first has gone, as a queue that two read from.
+        held = held[-2:] + [tensors[0]]
+        back = tensors[0].flatten()[::2] * 1
+        torch.cuda.synchronize()
+        outbox.put((sums, back, torch.cuda.get_allocator_backend()))
+        del tensors, tensor
+    assert float(mine.sum()) == MIB
+
+
+@check
+def without_libvpmm(options):
+    """The other process has PyTorch's own allocator, and has used it by the time that a tensor comes."""
+    other = Other(half, mode="native")
+    for i in range(40):
+        large = torch.full(((i % 5 + 1) * MIB,), 5.0, device="cuda")
+        tensors = [torch.full((1000 * i + 10,), 2.0, device="cuda"), large[5:]]
+        before = [float(tensor.double().sum()) for tensor in tensors]
+        sums, back, backend = other.ask(*tensors)
+        assert sums == before and backend == "native", (sums, before, backend)
+        assert float(back.sum()) == 3.0 * back.numel() and float(tensors[0].sum()) == 3.0 * tensors[0].numel()
+        del tensors, large, back
+    other.end()
+    torch.cuda.ipc_collect()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_allocated() < 8 * MIB, torch.cuda.memory_allocated()
 
 
 @check
