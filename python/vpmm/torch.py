@@ -477,6 +477,18 @@ def _tell_settings() -> None:
                                                     variable, ", ".join(name for name in names if name))
 
 
+def _read_settings() -> None:
+    """
+    PyTorch reads the settings when it initialises CUDA, and fails then if the allocator is not the one of "backend". So it
+    reads them while that one is still there.
+    """
+    change = getattr(torch.cuda.memory, "_set_allocator_settings", None)
+    for variable in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        settings = os.environ.get(variable, "")
+        if "backend" in settings and change is not None:
+            change(settings)
+
+
 def _end_registration() -> None:
     """
     NCCL would register all ordinary memory, and read at an address what was there when it did so. PyTorch does the same
@@ -567,6 +579,7 @@ def enable(library: Union[str, "os.PathLike[str]", None] = None,
         if _plugin is None:
             _check_time()
             plugin = _Plugin(_find_plugin() if path is None else path)
+            _read_settings()
             _install(plugin)
             _plugin = plugin
             _tell_settings()

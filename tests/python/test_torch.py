@@ -88,6 +88,21 @@ class TorchTest(unittest.TestCase):
                              "allocator has no effect with libvpmm"], lines
         """, PYTORCH_CUDA_ALLOC_CONF="roundup_power2_divisions:[64:8,>:1], expandable_segments:True")
 
+    def test_backend(self):
+        # PyTorch checks that the allocator is the one which the settings name.
+        for settings in "backend:native", "max_split_size_mb:64,backend:cudaMallocAsync":
+            self.program("""
+                import logging
+                logging.disable()
+                vpmm.torch.enable()
+                block = Tensor(1000)
+                assert torch.cuda.memory_allocated() == 1024
+            """, PYTORCH_CUDA_ALLOC_CONF=settings)
+        self.program("""
+            raises("Unrecognized key", vpmm.torch.enable)
+            assert not vpmm.torch.is_enabled()
+        """, PYTORCH_CUDA_ALLOC_CONF="backend:native,nonsense:1")
+
     def test_registration(self):
         # What NCCL has registered must not be remapped, so that PyTorch does not register ordinary memory.
         for value, left in (("1", "0"), ("0", "0"), ("true", "0"), ("No", "No")):

@@ -7,6 +7,7 @@ import os
 initialized = False
 initialized_in = None
 current = None
+has_settings = False
 benchmark = False
 used = {}
 

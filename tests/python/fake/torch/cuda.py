@@ -46,7 +46,17 @@ def change_current_allocator(allocator):
     _C.current = allocator.allocator()
 
 
+def _set_allocator_settings(settings):
+    if "nonsense" in settings:
+        raise RuntimeError(f"Unrecognized key 'nonsense' in {settings}")
+    if "backend:" in settings and _C.current is not None:
+        raise RuntimeError("Allocator backend parsed at runtime != allocator backend parsed at load time")
+    _C.has_settings = True
+
+
 def init():
+    if not _C.has_settings:
+        _set_allocator_settings(os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""))
     _C.initialized = True
     _C.initialized_in = os.getpid()
     _C.current.init(1)
@@ -157,5 +167,6 @@ memory = types.ModuleType("torch.cuda.memory")
 for _name, _value in list(globals().items()):
     if not _name.startswith("_"):
         setattr(memory, _name, _value)
+memory._set_allocator_settings = _set_allocator_settings
 sys.modules["torch.cuda.memory"] = memory
 assert torch
