@@ -57,8 +57,13 @@ public:
 
 	void raw_delete(void *ptr)
 	{
-		if (ptr && !in_child && !uncached.give(ptr))
-			release(ptr);
+		TORCH_CHECK(give_back(ptr), "invalid device pointer: ", ptr);
+	}
+
+	/* For destructors, which cannot throw: false if it is no block. */
+	bool give_back(void *ptr)
+	{
+		return !ptr || in_child || uncached.give(ptr) || release(ptr);
 	}
 
 	c10::DeleterFnPtr raw_deleter() const
@@ -530,7 +535,7 @@ Allocator *the_allocator;
 
 void delete_block(void *ptr)
 {
-	the_allocator->raw_delete(ptr);
+	(void)the_allocator->give_back(ptr);
 }
 
 } // namespace vpmm

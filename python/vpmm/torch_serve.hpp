@@ -552,21 +552,23 @@ void enter_child()
 	in_child = true;
 }
 
-/* Nothing is thrown: destructors call it, also after the driver has gone. */
-void release(void *ptr)
+/* Whether that was a block. Nothing is thrown: destructors call it, also after the driver has gone. */
+bool release(void *ptr)
 {
 	bool tells = history.listens() || c10::impl::GPUTrace::get_trace() || c10::memoryProfilingEnabled();
 	torch_piece block = {};
 	Context before;
+	int err;
 
 	if (C10_UNLIKELY(tells) && !table->find(ptr, &block)) {
 		call_context = history.gather(Level::ALL);
 		before = history.drop(ptr);
 		tell_free(block, call_context, static_cast<int64_t>(block.size));
 	}
-	(void)table->release(ptr, &block);
+	err = table->release(ptr, &block);
 	if (C10_UNLIKELY(tells))
 		call_context = nullptr;
+	return err != -EINVAL;
 }
 
 /* The library's own memory in a list, each range by its start. */

@@ -238,6 +238,23 @@ static void test_devices()
 	}
 }
 
+/* What is no block, or no longer one, is refused in PyTorch's words; a storage's destructor cannot throw. */
+static void test_unknown()
+{
+	void *ptr = vpmm::the_allocator->raw_alloc(1000);
+	std::string text;
+
+	vpmm::the_allocator->raw_delete(nullptr);
+	vpmm::the_allocator->raw_delete(ptr);
+	try {
+		vpmm::the_allocator->raw_delete(ptr);
+	} catch (const c10::Error &error) {
+		text = error.what();
+	}
+	CHECK(text.rfind("invalid device pointer: ", 0) == 0);
+	vpmm::the_allocator->raw_deleter()(ptr);
+}
+
 /* Blocks that a pool had are back at their addresses, with the deleter that storages are recognised by. */
 static void test_checkpoint()
 {
@@ -425,6 +442,7 @@ int main()
 	test_unmapped();
 	test_statistics();
 	test_devices();
+	test_unknown();
 	test_checkpoint();
 	test_used_elsewhere(stream);
 	test_foreign_error();

@@ -197,6 +197,21 @@ def raw():
     assert torch.cuda.memory_allocated() == before + 10240
     torch.cuda.caching_allocator_delete(ptr)
     assert torch.cuda.memory_allocated() == before
+    try:
+        torch.cuda.caching_allocator_delete(ptr)
+        raise AssertionError("a block is freed twice")
+    except RuntimeError as error:
+        assert "invalid device pointer" in str(error), error
+
+
+@check
+def backends():
+    """Whatever allocator the settings name, which PyTorch checks when it begins."""
+    for settings in "backend:native", "backend:cudaMallocAsync,max_split_size_mb:64":
+        program = f"import torch, vpmm.torch; {is_vpmm} and vpmm.torch.enable(); print(torch.ones(9).cuda().sum().item())"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PYTORCH_CUDA_ALLOC_CONF": settings})
+        assert done.stdout == "9.0\n", done.stderr
 
 
 @check
