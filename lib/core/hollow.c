@@ -254,6 +254,14 @@ static bool extent_can_join(const struct extent *low, const struct extent *high)
 	       low->places->addr + low->size == high->places->addr;
 }
 
+/* Whether a growable block starts or ends at an address. It loses whole extents, so it has none with another block. */
+static bool ends_growable(struct core *core, uint64_t addr)
+{
+	const struct region *region = core->regions.growables ? region_around(&core->regions, addr) : NULL;
+
+	return region && region->addr == addr && (region->max || (region->prev && region->prev->max));
+}
+
 static void join_stretch(struct core *core, uint64_t addr, uint64_t end, void *data)
 {
 	struct extent_map *map = &core->extents;
@@ -270,7 +278,7 @@ static void join_stretch(struct core *core, uint64_t addr, uint64_t end, void *d
 		}
 		extent = place->extent;
 		addr = place->addr + extent->size;
-		if (joined->last && extent_can_join(joined->last, extent) &&
+		if (joined->last && extent_can_join(joined->last, extent) && !ends_growable(core, place->addr) &&
 		    joined->last->size + extent->size <= joined->most)
 			extent_join(map, joined->last, extent);
 		else

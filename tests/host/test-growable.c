@@ -5,6 +5,7 @@
 
 #include "host/capture-fixture.h"
 #include "host/realloc-fixture.h"
+#include "host/tag-fixture.h"
 #include "support/fault.h"
 
 #define MOST (16 * PAGE)
@@ -556,12 +557,45 @@ static void test_fails(gconstpointer kind)
 	}
 }
 
+/* A resume joins extents, but none of a growable block with its neighbour's: the block can lose the end of its own. */
+static void test_resumed(void)
+{
+	enum { COUNT = 96, PAGES = 3 };
+	struct fixture f;
+	vpmm_tag tag;
+	void *blocks[COUNT];
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	tag = tag_get("growable", VPMM_TAG_PAUSABLE);
+	vpmm_tag_set(tag);
+	for (size_t i = 0; i < COUNT; i++) {
+		assert_ok(vpmm_malloc_growable(f.pool, &blocks[i], PAGE, PAGES * PAGE, f.streams[0]));
+		for (size_t pages = 2; pages <= PAGES; pages++)
+			assert_ok(vpmm_realloc(f.pool, &blocks[i], pages * PAGE, f.streams[0]));
+		tag_fill(blocks[i], PAGES * PAGE, i);
+	}
+	vpmm_tag_set(0);
+	assert_ok(vpmm_pause(f.pool, tag, 0));
+	assert_ok(vpmm_resume(f.pool, tag, VPMM_STREAM_ANY));
+	assert_ok(vpmm_pool_check(f.pool));
+	for (size_t i = 0; i < COUNT; i += 2)
+		assert_ok(vpmm_realloc(f.pool, &blocks[i], PAGE / 2, f.streams[0]));
+	assert_ok(vpmm_pool_check(f.pool));
+	for (size_t i = 0; i < COUNT; i++) {
+		g_assert_true(tag_is_filled(blocks[i], i % 2 ? PAGES * PAGE : PAGE / 2, i));
+		assert_ok(vpmm_free(f.pool, blocks[i], f.streams[0]));
+	}
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/growable/grows-again", test_grows_again);
 	g_test_add_func("/growable/keeps-remembered-addresses", test_keeps_remembered_addresses);
 	g_test_add_func("/growable/large-extents", test_large_extents);
+	g_test_add_func("/growable/resumed", test_resumed);
 	fixture_add_rows("/growable/contents", kinds, test_contents);
 	fixture_add_rows("/growable/contents-crowded", kinds, test_contents_crowded);
 	fixture_add_rows("/growable/contents-streams", kinds, test_contents_streams);
