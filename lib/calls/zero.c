@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* VPMM_ZERO: clears what was just allocated, without the lock of the pool; or frees it again. */
+/* VPMM_ZERO: clears what was just allocated, or frees it again. */
+#include "calls/arena.h"
 #include "calls/free.h"
 #include "calls/note.h"
 #include "calls/pool.h"
@@ -61,13 +62,16 @@ int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstre
 	uint64_t capture = 0;
 	int err;
 
+	/* Another thread may have paused the arena since: the block has no memory then. */
+	lock_acquire(&pool->core.lock);
+	err = arena_judge(pool);
 	/* On the default stream beside a capture the driver would fail, and invalidate that. */
-	err = be->ops->stream_capture(be, handle, &capture);
+	if (!err)
+		err = be->ops->stream_capture(be, handle, &capture);
 	if (!err)
 		err = submission_begin(&s, pool, handle, capture);
 	if (!err)
 		err = submission_clear(&s, addr, size);
-	lock_acquire(&pool->core.lock);
 	if (!err)
 		err = cover_cleared(&s, addr);
 	if (err) {

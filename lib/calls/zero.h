@@ -16,7 +16,8 @@ struct vpmm_pool;
  * @size: bytes
  * @handle: the stream that it was allocated for
  *
- * Return: 0, or what the backend's clear, event_create and event_record return; the block is free again then.
+ * Return: 0, or -EBUSY the pool is an arena that was paused meanwhile, or what the backend's clear, event_create and
+ *	event_record return; the block is free again then.
  */
 int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle);
 

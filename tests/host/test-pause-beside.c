@@ -348,6 +348,80 @@ static void test_limits(void)
 	fixture_close(&it.f);
 }
 
+static void *pause_beside(void *data)
+{
+	struct beside *it = data;
+
+	assert_ok(vpmm_pause(it->f.pool, it->tag, 0));
+	return NULL;
+}
+
+/* How often the backend is to be entered before another thread pauses the tag. */
+static unsigned int enters_left;
+
+static int enter_beside(struct backend *be)
+{
+	pthread_t thread;
+
+	if (enters_left && !--enters_left) {
+		g_assert_cmpint(pthread_create(&thread, NULL, pause_beside, beside), ==, 0);
+		g_assert_cmpint(pthread_join(thread, NULL), ==, 0);
+	}
+	return plain_ops->enter(be);
+}
+
+/* @enters: up to the pause. Return: whether the call entered the backend so often. */
+static bool try_zero(unsigned int flags, unsigned int enters)
+{
+	struct beside it = { .tag = tag_get("a", VPMM_TAG_PAUSABLE) };
+	struct backend_ops hooked;
+	struct backend *be;
+	void *ptr = NULL;
+	bool paused;
+	int err;
+
+	fixture_open(&it.f, (struct vpmm_opts){ FIXTURE_PACKED });
+	be = it.f.pool->core.backend;
+	plain_ops = be->ops;
+	hooked = *plain_ops;
+	hooked.enter = enter_beside;
+	/* The arena is there, and has memory. */
+	fixture_free(&it.f, tag_malloc(it.f.pool, it.tag, 4 * PAGE, 1, it.f.streams[0]), it.f.streams[0]);
+	beside = &it;
+	enters_left = enters;
+	be->ops = &hooked;
+	vpmm_tag_set(it.tag);
+	err = vpmm_malloc_flags(it.f.pool, &ptr, 2 * PAGE, it.f.streams[0], flags);
+	vpmm_tag_set(0);
+	be->ops = plain_ops;
+	paused = !enters_left;
+	enters_left = 0;
+	if (err)
+		assert_error(err, EBUSY, "paused");
+	else
+		assert_ok(vpmm_free(it.f.pool, ptr, it.f.streams[0]));
+	assert_ok(vpmm_pool_check(it.f.pool));
+	g_assert_cmpuint(tag_stats(it.f.pool, it.tag).live, ==, 0);
+	assert_ok(vpmm_resume(it.f.pool, it.tag, VPMM_STREAM_ANY));
+	assert_ok(vpmm_pool_check(it.f.pool));
+	fixture_close(&it.f);
+	return paused;
+}
+
+/* A pause at any moment of an allocation that is cleared: the block was there before and is paused, or there is none. */
+static void test_zero(void)
+{
+	static const unsigned int flags[] = { VPMM_ZERO, VPMM_ZERO | VPMM_IDLE };
+
+	for (size_t i = 0; i < G_N_ELEMENTS(flags); i++) {
+		unsigned int enters = 1;
+
+		while (try_zero(flags[i], enters))
+			enters++;
+		g_assert_cmpuint(enters, >, 2);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	int result;
@@ -357,6 +431,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	fixture_add_rows("/pause-beside", calls, test_call);
 	g_test_add_func("/pause-beside/limits", test_limits);
+	g_test_add_func("/pause-beside/zero", test_zero);
 	result = g_test_run();
 	budget_remove_folder();
 	return result;
