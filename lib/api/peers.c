@@ -21,7 +21,7 @@ static int change_each(struct vpmm_pool *pool, void *data)
 	struct change *it = data;
 	int err;
 
-	if (pool->core.resting && !pool->core.extents.hollow)
+	if (arena_is_changing(pool))
 		return arena_judge(pool);
 	it->before = pool->arena ? it->before : pool->core.settings.peers;
 	err = peer_set(&pool->core, it->devices, it->count);

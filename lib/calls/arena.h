@@ -111,4 +111,13 @@ static inline bool arena_is_awake(const struct vpmm_pool *pool)
 	return !pool->arena || g_atomic_int_get(&pool->arena->state) == ARENA_AWAKE;
 }
 
+/**
+ * arena_is_changing() - whether an arena is about to be paused or resumed, so that some of its memory is in no list
+ * @pool: the pool, its lock held
+ */
+static inline bool arena_is_changing(const struct vpmm_pool *pool)
+{
+	return pool->arena && (pool->arena->state == ARENA_PAUSING || pool->arena->state == ARENA_RESUMING);
+}
+
 #endif /* ARENA_H */

@@ -52,11 +52,6 @@ static void note_pause(struct vpmm_pool *pool, enum record_op op, bool drop)
 	     .flags = RECORD_ANY | (drop ? RECORD_DROP : 0));
 }
 
-static bool is_changing(const struct vpmm_pool *pool)
-{
-	return pool->arena->state == ARENA_PAUSING || pool->arena->state == ARENA_RESUMING;
-}
-
 /* Ranges that follow one another are one. */
 static void add_live_range(GArray *ranges, uint64_t addr, uint64_t size)
 {
@@ -268,7 +263,7 @@ static int begin_pause(struct tags *tags, struct vpmm_pool *pool, bool drop, boo
 	*done = pool->arena->state == ARENA_PAUSED;
 	if (*done)
 		return 0;
-	if (is_changing(pool))
+	if (arena_is_changing(pool))
 		return arena_judge(pool);
 	set_state(pool, ARENA_PAUSING);
 	err = shrink_arena(pool);
@@ -361,7 +356,7 @@ static int begin_resume(struct vpmm_pool *pool, bool *done)
 	*done = pool->arena->state == ARENA_AWAKE;
 	if (*done)
 		return 0;
-	if (is_changing(pool))
+	if (arena_is_changing(pool))
 		return arena_judge(pool);
 	set_state(pool, ARENA_RESUMING);
 	if (hollow_is_complete(&pool->core))

@@ -19,12 +19,14 @@
  * @tag: the tag
  * @blocks: of the tag, with contents; the upper half is freed meanwhile
  * @plain: of no tag; the first is freed meanwhile
+ * @peer: whether the other device can access the memory by the end
  */
 struct beside {
 	struct fixture f;
 	vpmm_tag tag;
 	void *blocks[BLOCKS];
 	void *plain[4];
+	bool peer;
 };
 
 static int beside_malloc(struct beside *it)
@@ -144,6 +146,16 @@ static int beside_peers(struct beside *it)
 	return err ? err : vpmm_pool_set_peers(it->f.pool, NULL, 0);
 }
 
+/* It fails, or the memory that comes back is accessible as well. */
+static int beside_peers_stay(struct beside *it)
+{
+	const int device = 1;
+	int err = vpmm_pool_set_peers(it->f.pool, &device, 1);
+
+	it->peer = !err;
+	return err;
+}
+
 static int beside_prepare(struct beside *it)
 {
 	return vpmm_pause_prepare(it->f.pool, it->tag);
@@ -190,6 +202,7 @@ static const struct call {
 	{ "limit", beside_limit },
 	{ "tag-limit", beside_tag_limit },
 	{ "peers", beside_peers },
+	{ "peers-stay", beside_peers_stay },
 	{ "prepare", beside_prepare },
 	{ "shareable", beside_shareable },
 	{ "budget", beside_budget },
@@ -286,6 +299,7 @@ static void try_call(const struct call *call, enum moment moment, const struct v
 	assert_ok(vpmm_pool_check(it.f.pool));
 	for (unsigned int i = 0; i < BLOCKS / 2; i++) {
 		g_assert_true(tag_is_filled(it.blocks[i], PAGE, i));
+		g_assert_cmpint(!vpmm_host_check_access(1, it.blocks[i], PAGE), ==, it.peer);
 		fixture_free(&it.f, it.blocks[i], it.f.streams[0]);
 	}
 	fixture_close(&it.f);
