@@ -225,8 +225,11 @@ static int create_all(struct extent_map *map)
 	for (GList *link = map->all.head; link && !err; link = link->next) {
 		struct extent *extent = link->data;
 
-		if (!extent->handle)
-			err = extent_create_handle(map, extent->size, &extent->handle);
+		if (extent->handle)
+			continue;
+		err = extent_create_handle(map, extent->size, &extent->handle);
+		/* No stream has had memory that is new from the device. */
+		g_clear_pointer(&extent->owners, g_tree_unref);
 	}
 	return err;
 }

@@ -513,6 +513,39 @@ static void test_stream_random(gconstpointer opts)
 	fixture_close(&f);
 }
 
+/* What was free while a tag was paused is new from the device afterwards, as its stream has not had that memory. */
+static void test_stream_resumed(gconstpointer opts)
+{
+	static const size_t sizes[] = { 4096, PAGE };
+	uint64_t before;
+	struct fixture f;
+	vpmm_tag tag;
+
+	assert_ok(vpmm_tag_open("scrub", VPMM_TAG_PAUSABLE, &tag));
+	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
+		size_t size = sizes[i];
+		void *ptr, *kept;
+
+		fixture_open(&f, *(const struct vpmm_opts *)opts);
+		vpmm_tag_set(tag);
+		/* Of one extent or slab, a part stays allocated. */
+		assert_ok(vpmm_malloc(f.pool, &ptr, 4 * size, f.streams[0]));
+		assert_ok(vpmm_free(f.pool, ptr, f.streams[0]));
+		assert_ok(vpmm_malloc(f.pool, &kept, size, f.streams[0]));
+		memset(kept, FIXTURE_SECRET, size);
+		assert_ok(vpmm_pause(f.pool, tag, 0));
+		assert_ok(vpmm_resume(f.pool, tag, VPMM_STREAM_ANY));
+		before = fixture_stats(&f).scrubbed;
+		assert_ok(vpmm_malloc(f.pool, &ptr, 2 * size, f.streams[0]));
+		vpmm_tag_set(0);
+		g_assert_true(fixture_is_clear(ptr, 2 * size));
+		g_assert_cmpuint(fixture_stats(&f).scrubbed, >=, before + 2 * size);
+		g_assert_cmpint(((char *)kept)[size - 1], ==, FIXTURE_SECRET);
+		assert_ok(vpmm_pool_check(f.pool));
+		fixture_close(&f);
+	}
+}
+
 static void add(const char *name, const struct vpmm_opts *packed, const struct vpmm_opts *paged, GTestDataFunc test)
 {
 	char *path = g_strdup_printf("/scrub/%s/packed", name);
@@ -545,6 +578,7 @@ int main(int argc, char **argv)
 	add("stream/in-order", &stream_packed, &stream_paged, test_stream_in_order);
 	add("stream/gathered", &stream_packed, &stream_paged, test_stream_gathered);
 	g_test_add_func("/scrub/stream/small", test_stream_small);
+	add("stream/resumed", &stream_packed, &stream_paged, test_stream_resumed);
 	add("stream/random", &stream_packed, &stream_paged, test_stream_random);
 	g_test_add_data_func("/scrub/driver/stream", &stream_paged, test_driver);
 	g_test_add_data_func("/scrub/driver/always", &always_paged, test_driver);
