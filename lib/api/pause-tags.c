@@ -16,12 +16,14 @@
  * @pool: the pool
  * @tags: its tags
  * @left: the backend was left, and cannot be entered any more
+ * @pieces: host memory that was prepared, until all is
  */
 struct order {
 	const struct pause_request *request;
 	struct vpmm_pool *pool;
 	struct tags *tags;
 	bool left;
+	GPtrArray *pieces;
 };
 
 typedef int (*order_fn)(struct order *order, struct vpmm_pool *arena);
@@ -56,6 +58,8 @@ static int begin_order(struct order *order)
 	err = judge_capture(order->pool, order->request->stream);
 	if (err)
 		be->ops->leave(be);
+	else
+		order->pieces = g_ptr_array_new();
 	return err;
 }
 
@@ -63,6 +67,8 @@ static void end_order(const struct order *order)
 {
 	GList *messages;
 
+	store_put_back(&order->tags->store, order->pieces);
+	g_ptr_array_free(order->pieces, TRUE);
 	if (!order->left)
 		order->pool->core.backend->ops->leave(order->pool->core.backend);
 	for_each_arena(arena, order->tags) {
@@ -124,9 +130,12 @@ static int resume_one(struct order *order, struct vpmm_pool *arena)
 	return err;
 }
 
+/* Arenas have no piece in common, so each takes its own, and all are put back at the end. */
 static int prepare_one(struct order *order, struct vpmm_pool *arena)
 {
-	return arena_judge(arena) ? 0 : store_prepare(&order->tags->store, pause_measure(order->tags, arena));
+	if (!arena_is_awake(arena))
+		return 0;
+	return store_take(&order->tags->store, pause_measure(order->tags, arena), order->pieces);
 }
 
 /* A tag without an arena has no memory to resume or to prepare. A pause makes one, so that allocations fail. */

@@ -193,30 +193,21 @@ int store_take(struct store *store, uint64_t bytes, GPtrArray *pieces)
 	return 0;
 
 err_push:
+	/* What was made stays. */
 	while (pieces->len > before)
 		push_piece(store, g_ptr_array_steal_index(pieces, pieces->len - 1));
 	return err;
 }
 
-void store_give(struct store *store, GPtrArray *pieces)
+void store_put_back(struct store *store, GPtrArray *pieces)
 {
 	while (pieces->len)
 		push_piece(store, g_ptr_array_steal_index(pieces, pieces->len - 1));
-	if (unused(store) > store->keep)
-		store_trim(store, store->keep);
 }
 
-int store_prepare(struct store *store, uint64_t bytes)
+void store_give(struct store *store, GPtrArray *pieces)
 {
-	struct store_piece *piece;
-	uint64_t have;
-	int err;
-
-	while ((have = unused(store)) < bytes) {
-		err = make_store_piece(store, next_size(store, bytes - have), &piece);
-		if (err)
-			return err;
-		push_piece(store, piece);
-	}
-	return 0;
+	store_put_back(store, pieces);
+	if (unused(store) > store->keep)
+		store_trim(store, store->keep);
 }

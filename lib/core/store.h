@@ -87,13 +87,11 @@ int store_take(struct store *store, uint64_t bytes, GPtrArray *pieces);
 void store_give(struct store *store, GPtrArray *pieces);
 
 /**
- * store_prepare() - see to it that so many bytes are there unused
- * @store: the store, its backend entered
- * @bytes: bytes
- *
- * Return: 0, or as store_take().
+ * store_put_back() - the same, and all of them stay
+ * @store: the store
+ * @pieces: of struct store_piece; left empty. What takes as many bytes in the same order next gets the same ones
  */
-int store_prepare(struct store *store, uint64_t bytes);
+void store_put_back(struct store *store, GPtrArray *pieces);
 
 /**
  * store_trim() - give unused pieces back to the system

@@ -7,6 +7,7 @@
 #include "calls/arena.h"
 #include "host/capture-fixture.h"
 #include "host/tag-fixture.h"
+#include "support/fault.h"
 #include "vpmm-shared.h"
 
 #define BLOCKS 24
@@ -346,6 +347,24 @@ static void test_unused(void)
 	fixture_close(&f);
 }
 
+/* What was prepared for all tags is enough to pause all of them. */
+static void test_prepared(void)
+{
+	static const char *const names[] = { "a", "b", "c" };
+	struct fixture f;
+	uint64_t made;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+		tag_malloc(f.pool, tag_get(names[i], VPMM_TAG_PAUSABLE), (5 - i) * PAGE, i, f.streams[0]);
+	assert_ok(vpmm_pause_prepare(f.pool, VPMM_TAG_ALL));
+	made = backend_fault_calls(f.pool->core.backend, BACKEND_OP_host_create);
+	assert_ok(vpmm_pause(f.pool, VPMM_TAG_ALL, 0));
+	g_assert_cmpuint(backend_fault_calls(f.pool->core.backend, BACKEND_OP_host_create), ==, made);
+	assert_ok(vpmm_resume(f.pool, VPMM_TAG_ALL, VPMM_STREAM_ANY));
+	fixture_close(&f);
+}
+
 /* Others take the memory: nothing changes, and it works once they have given it back. */
 static void test_exhausted(void)
 {
@@ -664,6 +683,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/pause/free-all", test_free_all);
 	g_test_add_func("/pause/several", test_several);
 	g_test_add_func("/pause/unused", test_unused);
+	g_test_add_func("/pause/prepared", test_prepared);
 	g_test_add_func("/pause/exhausted", test_exhausted);
 	g_test_add_func("/pause/ends-paused", test_ends_paused);
 	g_test_add_func("/pause/waits", test_waits);
