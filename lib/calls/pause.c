@@ -306,10 +306,30 @@ static int end_pause(struct vpmm_pool *pool, int err)
 	return err;
 }
 
+/* Of an arena that is awake. Its lock is still held, as a thread that pauses it next has the arena's pieces. */
+static GPtrArray *detach_pieces(struct vpmm_pool *pool)
+{
+	GPtrArray *pieces = pool->arena->pieces;
+
+	lock_assert_held(&pool->core.lock);
+	pool->arena->pieces = g_ptr_array_new();
+	return pieces;
+}
+
+static void give_pieces(struct tags *tags, GPtrArray *pieces)
+{
+	struct error_kept kept;
+
+	error_keep(&kept);
+	store_give(&tags->store, pieces);
+	error_restore(&kept);
+	g_ptr_array_free(pieces, TRUE);
+}
+
 int pause_arena(struct tags *tags, struct vpmm_pool *pool, unsigned int flags)
 {
 	struct arena *arena = pool->arena;
-	struct error_kept kept;
+	GPtrArray *pieces = NULL;
 	bool done;
 	int err;
 
@@ -324,12 +344,11 @@ int pause_arena(struct tags *tags, struct vpmm_pool *pool, unsigned int flags)
 	if (arena->state == ARENA_PAUSED)
 		note_pause(pool, RECORD_PAUSE, flags & VPMM_PAUSE_DROP);
 	atomic_store(&arena->saved_bytes, arena->state == ARENA_PAUSED ? bytes_in(arena->saved) : 0);
+	if (arena->state == ARENA_AWAKE)
+		pieces = detach_pieces(pool);
 	unlock_told(pool);
-	if (err && !atomic_load(&arena->saved_bytes)) {
-		error_keep(&kept);
-		store_give(&tags->store, arena->pieces);
-		error_restore(&kept);
-	}
+	if (pieces)
+		give_pieces(tags, pieces);
 	return err;
 }
 
@@ -390,7 +409,6 @@ static int restore(struct tags *tags, struct vpmm_pool *pool)
 {
 	GPtrArray *poison = g_ptr_array_new();
 	GArray *transfers = transfers_new();
-	struct error_kept kept;
 	int err;
 
 	err = take_poison(tags, pool, poison);
@@ -402,16 +420,14 @@ static int restore(struct tags *tags, struct vpmm_pool *pool)
 		lock_release(&pool->core.lock);
 		err = carry_out(pool->core.backend, transfers);
 	}
-	error_keep(&kept);
-	store_give(&tags->store, poison);
-	error_restore(&kept);
-	g_ptr_array_free(poison, TRUE);
+	give_pieces(tags, poison);
 	g_array_free(transfers, TRUE);
 	return err;
 }
 
 int resume_arena(struct tags *tags, struct vpmm_pool *pool)
 {
+	GPtrArray *pieces = NULL;
 	bool done;
 	int err;
 
@@ -430,9 +446,10 @@ int resume_arena(struct tags *tags, struct vpmm_pool *pool)
 		note_pause(pool, RECORD_RESUME, false);
 		set_state(pool, ARENA_AWAKE);
 		atomic_store(&pool->arena->saved_bytes, 0);
+		pieces = detach_pieces(pool);
 	}
 	unlock_told(pool);
-	if (!err)
-		store_give(&tags->store, pool->arena->pieces);
+	if (pieces)
+		give_pieces(tags, pieces);
 	return err;
 }
