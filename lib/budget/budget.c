@@ -140,42 +140,6 @@ static bool try_to_take(struct budget *budget, uint64_t total, bool *contended)
 	return fits;
 }
 
-/* Tries while others are about to take, which lasts nanoseconds. */
-#define TRIES 100
-
-static bool take_for_all(struct budget *budget, uint64_t total)
-{
-	bool contended;
-
-	for (int tries = 0; tries < TRIES; tries++) {
-		if (try_to_take(budget, total, &contended))
-			return true;
-		/* A process that has ended may have been about to take some. */
-		if (!tries && budget_bury(budget))
-			continue;
-		if (!contended)
-			return false;
-		g_usleep((gulong)g_random_int_range(1, 50));
-	}
-	return false;
-}
-
-bool budget_take(struct budget *budget, struct budget_part *part, uint64_t total)
-{
-	bool taken;
-
-	if (total <= part->taken || budget->fd < 0)
-		return true;
-	lock_acquire(&budget->lock);
-	taken = take_for_all(budget, beside(budget, part) + total);
-	if (taken) {
-		atomic_fetch_add(&budget->taken, total - part->taken);
-		part->taken = total;
-	}
-	lock_release(&budget->lock);
-	return taken;
-}
-
 void budget_tell(struct budget *budget, struct budget_part *part, uint64_t total, uint64_t idle)
 {
 	struct budget_slot *slot = budget->slot;
@@ -253,8 +217,9 @@ static bool is_dead(const struct budget *budget, const struct budget_slot *slot)
 }
 
 /*
- * The lock of joining is held, as a pool that joins could take the slot between the check and the end. The slot's own
- * lock is not: a pool that joins counts each slot that it cannot lock as a living pool's.
+ * The lock of joining is held, as a pool that joins could take the slot between the check and the end. Threads of a pool
+ * have that lock in common, so one at a time is here. The slot's own lock is not held: a pool that joins counts each slot
+ * that it cannot lock as a living pool's.
  */
 static bool bury(struct budget *budget, struct budget_slot *slot)
 {
@@ -269,10 +234,11 @@ static bool bury(struct budget *budget, struct budget_slot *slot)
 	return dead;
 }
 
-bool budget_bury(struct budget *budget)
+static bool bury_all(struct budget *budget)
 {
 	bool any = false;
 
+	lock_assert_held(&budget->lock);
 	for_each_other(slot, budget)
 		any |= bury(budget, slot);
 	if (any) {
@@ -282,11 +248,57 @@ bool budget_bury(struct budget *budget)
 	return any;
 }
 
+bool budget_bury(struct budget *budget)
+{
+	bool any;
+
+	lock_acquire(&budget->lock);
+	any = bury_all(budget);
+	lock_release(&budget->lock);
+	return any;
+}
+
 uint64_t budget_since_death(const struct budget *budget)
 {
 	uint64_t died = atomic_load(&budget->file->died), now = clock_ns();
 
 	return died && died <= now ? now - died : UINT64_MAX;
+}
+
+/* Tries while others are about to take, which lasts nanoseconds. */
+#define TRIES 100
+
+static bool take_for_all(struct budget *budget, uint64_t total)
+{
+	bool contended;
+
+	for (int tries = 0; tries < TRIES; tries++) {
+		if (try_to_take(budget, total, &contended))
+			return true;
+		/* A process that has ended may have been about to take some. */
+		if (!tries && bury_all(budget))
+			continue;
+		if (!contended)
+			return false;
+		g_usleep((gulong)g_random_int_range(1, 50));
+	}
+	return false;
+}
+
+bool budget_take(struct budget *budget, struct budget_part *part, uint64_t total)
+{
+	bool taken;
+
+	if (total <= part->taken || budget->fd < 0)
+		return true;
+	lock_acquire(&budget->lock);
+	taken = take_for_all(budget, beside(budget, part) + total);
+	if (taken) {
+		atomic_fetch_add(&budget->taken, total - part->taken);
+		part->taken = total;
+	}
+	lock_release(&budget->lock);
+	return taken;
 }
 
 /* What there is when a pool joins, with the lock that excludes others. */

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Two pools take the same bytes of a budget at once: one gets them, whatever the other reads before or after that. */
+/* What pools and threads do to a budget at once, in each order that could do harm. */
 #define _GNU_SOURCE 1
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
+#include "util/lock.h"
+
 static void on_load(void);
+static void on_acquire(void);
 
 #undef atomic_load
 #define atomic_load(at) (on_load(), atomic_load_explicit(at, memory_order_seq_cst))
+
+#define lock_acquire(lock) (on_acquire(), (lock_acquire)(lock))
 
 #include "budget/budget.c"
 
@@ -21,12 +28,36 @@ static void on_load(void);
 static struct budget *other;
 static int loads_left;
 
-static void on_load(void)
+/* A second thread of the pool under test, which begins before the first reads once more. */
+static struct budget *shared;
+static pthread_t second;
+static sem_t begun;
+
+static void take_other(void)
 {
-	if (!other || loads_left--)
-		return;
 	atomic_store(&other->slot->taken, BYTES);
 	atomic_store(&other->slot->want, 0);
+}
+
+/* Until the second thread waits for the first, or is done. */
+static void begin_second(void);
+
+static void on_load(void)
+{
+	if (!(other || shared) || loads_left--)
+		return;
+	if (other)
+		take_other();
+	else
+		begin_second();
+}
+
+static _Thread_local bool is_second;
+
+static void on_acquire(void)
+{
+	if (is_second)
+		sem_post(&begun);
 }
 
 static struct budget *join(void)
@@ -65,6 +96,79 @@ static void test_one_gets_it(void)
 	leave(budget);
 }
 
+/* A pool cannot join while a thread of another pool empties the slots of the dead, whatever other threads do. */
+
+static bool can_join(const struct budget *budget)
+{
+	if (lock_byte(budget->fd, BUDGET_BYTE_JOIN, F_WRLCK))
+		return false;
+	g_assert_cmpint(lock_byte(budget->fd, BUDGET_BYTE_JOIN, F_UNLCK), ==, 0);
+	return true;
+}
+
+static void *bury_as_second(void *data)
+{
+	is_second = true;
+	budget_bury(data);
+	sem_post(&begun);
+	return NULL;
+}
+
+static struct budget *joiner;
+
+static void begin_second(void)
+{
+	bool could = can_join(joiner);
+
+	g_assert_cmpint(pthread_create(&second, NULL, bury_as_second, shared), ==, 0);
+	shared = NULL;
+	sem_wait(&begun);
+	g_assert_true(could || !can_join(joiner));
+}
+
+/* As a death does, it releases the locks, and empties nothing. */
+static struct budget *join_and_die(void)
+{
+	struct budget *dead = join();
+
+	atomic_store(dead->kept, 0);
+	close(dead->fd);
+	dead->fd = -1;
+	return dead;
+}
+
+/* Whether the first thread reads so often. */
+static bool bury_with_second(struct budget *budget, int loads)
+{
+	struct budget *dead = join_and_die();
+	bool begins;
+
+	loads_left = loads;
+	shared = budget;
+	budget_bury(budget);
+	begins = !shared;
+	shared = NULL;
+	if (begins)
+		g_assert_cmpint(pthread_join(second, NULL), ==, 0);
+	g_assert_true(is_slot_empty(dead->slot));
+	budget_free(dead);
+	return begins;
+}
+
+static void test_one_buries(void)
+{
+	struct budget *budget = join();
+	int loads = 0;
+
+	joiner = join();
+	do
+		g_assert_cmpint(sem_init(&begun, 0, 0), ==, 0);
+	while (bury_with_second(budget, loads++));
+	g_test_message("%d moments", loads);
+	leave(joiner);
+	leave(budget);
+}
+
 int main(int argc, char **argv)
 {
 	int ret;
@@ -72,6 +176,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	budget_folder();
 	g_test_add_func("/budget-order/one-gets-it", test_one_gets_it);
+	g_test_add_func("/budget-order/one-buries", test_one_buries);
 	ret = g_test_run();
 	budget_remove_folder();
 	return ret;
