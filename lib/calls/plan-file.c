@@ -119,21 +119,63 @@ out:
 	return err;
 }
 
-/* What is there is replaced, if it is a file; a link to one stays. */
+/* Whether a plan may take the place of what the name has: only of a plan, or of an empty file. */
+static int check_old(const char *name)
+{
+	char begin[sizeof(PLAN_TEXT_BEGIN) - 1];
+	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err = 0;
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (fstat(fd, &st)) {
+		err = -errno;
+	} else if (!S_ISREG(st.st_mode)) {
+		err = -EINVAL;
+	} else {
+		n = read(fd, begin, sizeof(begin));
+		if (n < 0)
+			err = -errno;
+		else if (memcmp(begin, PLAN_TEXT_BEGIN, (size_t)n))
+			err = -EINVAL;
+	}
+	close(fd);
+	return err;
+}
+
+/* As check_old(), and whether a file can be created beside it. */
+static int check_place(const char *name)
+{
+	char *real = realpath(name, NULL), *folder = g_path_get_dirname(real ? real : name);
+	int err;
+
+	err = check_old(name);
+	if (!err && access(folder, W_OK | X_OK))
+		err = -errno;
+	g_free(folder);
+	free(real);
+	return err;
+}
+
+static int cannot_write(int err, const char *name)
+{
+	return error_set(err, "plan: %s (VPMM_PLAN) cannot be written: %s", name,
+			 err == -EINVAL ? "something else than a plan is there, and stays" : g_strerror(-err));
+}
+
+/* A link to a plan stays. */
 int plan_file_write(const char *name, GString *text)
 {
 	char *real = realpath(name, NULL);
-	struct stat st;
 	int err;
 
-	if (!stat(name, &st) && !S_ISREG(st.st_mode))
-		err = -EINVAL;
-	else
+	err = check_old(name);
+	if (!err)
 		err = write_beside(real ? real : name, text);
 	free(real);
 	g_string_free(text, TRUE);
-	return err ? error_set(err, "plan: %s (VPMM_PLAN) cannot be written: %s", name,
-			       err == -EINVAL ? "it is no file" : g_strerror(-err)) : 0;
+	return err ? cannot_write(err, name) : 0;
 }
 
 /* Without a word: the process ends, and there may be nobody to tell. */
@@ -254,6 +296,12 @@ struct warm *plan_file_read(struct vpmm_pool *pool, const struct backend_info *i
 
 	lock_assert_held(&core->lock);
 	error_keep(&kept);
+	/* The exit of the process is too late for that: it writes the plan without a word. */
+	err = check_place(pool->plan->name);
+	if (err) {
+		cannot_write(err, pool->plan->name);
+		log_report(&core->log, "%s", error_get());
+	}
 	text = read_file(pool->plan->name, &length, &there);
 	err = text ? plan_text_read(text, length, pool->plan->device, info->memory_total, core->settings.page_size, &warm) :
 		     -EINVAL;

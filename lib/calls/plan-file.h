@@ -24,7 +24,8 @@ void plan_file_begin(struct vpmm_pool *pool, const struct backend_info *info);
  * @pool: the pool, after plan_file_begin(); its lock is held
  * @info: its device
  *
- * Return: for warm_free(); NULL: there is nothing that the pool can use, and its log says why.
+ * Return: for warm_free(); NULL: there is nothing that the pool can use, and its log says why. The log
+ * also says if the file cannot be written later.
  */
 struct warm *plan_file_read(struct vpmm_pool *pool, const struct backend_info *info);
 
@@ -41,7 +42,7 @@ GString *plan_file_text(struct vpmm_pool *pool);
  * @name: of the file
  * @text: of plan_file_text(); it is freed
  *
- * Other processes see the old file or the new one.
+ * Other processes see the old file or the new one. A file that is no plan stays as it is.
  *
  * Return: 0, or a negative errno value with a text.
  */

@@ -6,7 +6,7 @@
 #include "util/error.h"
 #include "warm/plan-text.h"
 
-#define HEADER "vpmm-plan 1"
+#define HEADER PLAN_TEXT_BEGIN "1"
 
 /* The most numbers of a line. */
 #define NUMBERS 5

@@ -9,6 +9,9 @@
 
 #include "warm/warm.h"
 
+/* The first bytes of each plan, of any version. */
+#define PLAN_TEXT_BEGIN "vpmm-plan "
+
 /* A longer file is none of ours: MEMO_MOST decisions take 10 MB. */
 #define PLAN_TEXT_MOST ((size_t)64 << 20)
 

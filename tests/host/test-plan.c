@@ -302,18 +302,21 @@ static void test_request(void)
 	g_free(text);
 }
 
-/* What cannot be written costs a line, and nothing that is there is harmed. */
+/* A plan that cannot be written costs a line at the start, and nothing that is there is harmed. */
 static void test_unwritable(void)
 {
 	char *nowhere = g_build_filename(folder, "none", "plan", NULL), *pipe = g_build_filename(folder, "pipe", NULL);
-	const char *const names[] = { nowhere, pipe, "/dev/null", folder };
+	char *other = g_build_filename(folder, "other", NULL), *text;
+	const char *const names[] = { nowhere, pipe, "/dev/null", folder, other };
 	struct stat st;
 
 	g_assert_cmpint(mkfifo(pipe, 0600), ==, 0);
+	g_assert_true(g_file_set_contents(other, "vpmm and others", -1, NULL));
 	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
 		struct fixture f;
 
 		fixture_open(&f, plan_opts(names[i]));
+		g_assert_nonnull(strstr(f.log->str, "(VPMM_PLAN) cannot be written"));
 		fixture_malloc(&f, 3, f.streams[0]);
 		g_assert_cmpint(vpmm_pool_save_plan(f.pool), <, 0);
 		g_assert_nonnull(strstr(vpmm_last_error(), names[i]));
@@ -322,6 +325,11 @@ static void test_unwritable(void)
 	}
 	g_assert_true(!stat("/dev/null", &st) && S_ISCHR(st.st_mode));
 	g_assert_true(!stat(pipe, &st) && S_ISFIFO(st.st_mode));
+	g_assert_true(g_file_get_contents(other, &text, NULL, NULL));
+	g_assert_cmpstr(text, ==, "vpmm and others");
+	g_free(text);
+	g_remove(other);
+	g_free(other);
 	g_remove(pipe);
 	g_free(pipe);
 	g_free(nowhere);
