@@ -217,12 +217,16 @@ static const char *region_sign(const struct region *region)
 
 char *layout_line(const struct core *core, const struct chunk *chunk)
 {
+	char pages[G_ASCII_DTOSTR_BUF_SIZE];
 	GString *line = g_string_new(NULL);
 
 	lock_assert_held(&core->lock);
-	for (const struct region *region = chunk->first; region; region = region->next)
-		g_string_append_printf(line, "[%s%.10g]", region_sign(region),
-				       (double)region->size / (double)core->settings.page_size);
+	for (const struct region *region = chunk->first; region; region = region->next) {
+		/* Not in the program's locale, whose decimal point may be a comma: a dump has one format. */
+		g_ascii_formatd(pages, sizeof(pages), "%.10g",
+				(double)region->size / (double)core->settings.page_size);
+		g_string_append_printf(line, "[%s%s]", region_sign(region), pages);
+	}
 	return g_string_free(line, FALSE);
 }
 
