@@ -92,26 +92,31 @@ static char *name_tag(const struct trace_op *op, const char *rule, bool kept)
 	return g_strdup_printf("up to %" G_GUINT64_FORMAT, G_GUINT64_CONSTANT(16) << (4 * power));
 }
 
-/* More tags than there can be share the last. */
+/* More tags than there can be share the last. The tags that were paused are gone, so their pauses go as well. */
 void trace_tags_give(struct trace *trace, const char *rule)
 {
 	GArray *tags = g_array_new(FALSE, FALSE, sizeof(struct trace_tag));
 	bool *kept = find_kept(trace);
+	size_t n_ops = 0;
 
 	for (size_t i = 0; i < trace->n_ops; i++) {
-		struct trace_op *op = &trace->ops[i];
-		char *name;
+		struct trace_op op = trace->ops[i];
 
-		op->tag = 0;
-		if (op->kind != TRACE_ALLOC)
+		if (op.kind == TRACE_PAUSE || op.kind == TRACE_RESUME)
 			continue;
-		name = name_tag(op, rule, kept[i]);
-		op->tag = find_or_add(tags, name, true) ?: TRACE_TAGS;
-		op->flags &= (uint8_t)~(TRACE_DROP | TRACE_STAY);
-		g_free(name);
+		op.tag = 0;
+		if (op.kind == TRACE_ALLOC) {
+			char *name = name_tag(&op, rule, kept[i]);
+
+			op.tag = find_or_add(tags, name, true) ?: TRACE_TAGS;
+			op.flags &= (uint8_t)~(TRACE_DROP | TRACE_STAY);
+			g_free(name);
+		}
+		trace->ops[n_ops++] = op;
 	}
 	g_free(kept);
 	trace_tags_clear(trace);
+	trace->n_ops = n_ops;
 	trace->n_tags = tags->len;
 	trace->tags = (struct trace_tag *)(void *)g_array_free(tags, FALSE);
 }

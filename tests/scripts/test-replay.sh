@@ -128,6 +128,18 @@ verdict "garbage after a compressed trace" "$(replay 2 "$work/tail.trace.gz"
 verdict "a damaged trace after a good one" "$(replay 2 --json "$work/two.trace" "$work/bad.trace" "$work/two.trace"
 	is trace "$work/two.trace"; says err "vpmm-replay: $work/bad.trace:2:")"
 
+# Tags
+{
+	printf '%b' "${pool}1 a 1 3000000 0 tag=x pausable\n2 a 2 5000000 7 tag=y pausable stay drop\n3 s tag=x\n"
+	printf '%b' '4 w tag=x\n5 f 1 0\n6 a 3 100 0\n7 s tag=y drop\n'
+} >"$work/tags.trace"
+verdict "recorded tags are paused and resumed" "$(replay 0 --json "$work/tags.trace"; is operations 7; is errors 0)"
+for rule in kept stream size; do
+	verdict "tags by the rule $rule replace them, and their pauses" "$(
+		replay 0 --json --tags=$rule "$work/tags.trace"; is operations 4; is errors 0)"
+done
+refuses "unknown rule" '--tags: "x" is none, expected kept, stream or size' --tags=x "$work/tags.trace"
+
 damaged "a pickle" '\200\004\225' "1: the file is a pickle of Python, of which python3 -m vpmm.convert makes a trace"
 
 # What is reported
