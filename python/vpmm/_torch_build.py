@@ -69,13 +69,13 @@ def _compiler() -> List[str]:
     raise CannotBuild("there is no C++ compiler (g++ or clang++)")
 
 
-def _identity(compiler: List[str]) -> str:
+def _identity(compiler: List[str]) -> bytes:
     try:
-        done = subprocess.run([*compiler, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                              timeout=60, check=True)
+        done = subprocess.run([*compiler, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60,
+                              check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise CannotBuild(f"{' '.join(compiler)} does not run: {error}") from error
-    return done.stdout.split("\n", 1)[0]
+    return done.stdout.split(b"\n", 1)[0]
 
 
 def _cuda_includes() -> List[str]:
@@ -108,11 +108,11 @@ def _flags() -> List[str]:
     return flags
 
 
-def _loaded(name: str) -> List[str]:
+def _loaded(name: bytes) -> List[str]:
     """The file of a library of that name that this process has."""
     with contextlib.suppress(OSError):
-        with open("/proc/self/maps", encoding="utf-8") as file:
-            paths = {line.split(None, 5)[5].strip() for line in file if name in line}
+        with open("/proc/self/maps", "rb") as file:
+            paths = {os.fsdecode(line.split(None, 5)[5].strip()) for line in file if name in line}
         return sorted(path for path in paths if os.path.exists(path))[:1]
     return []
 
@@ -124,7 +124,7 @@ def _libraries() -> List[str]:
     """
     place = os.path.join(os.path.dirname(_include()), "lib")
     return [f"-L{place}", "-Wl,--no-as-needed", "-lc10", "-lc10_cuda", "-ltorch_cuda", "-ltorch_cpu",
-            *_loaded("/libstdc++.so.6"), "-Wl,-z,nodelete"]
+            *_loaded(b"/libstdc++.so.6"), "-Wl,-z,nodelete"]
 
 
 def file_name(compiler: List[str]) -> str:
@@ -134,9 +134,9 @@ def file_name(compiler: List[str]) -> str:
         with open(os.path.join(HERE, source), "rb") as file:
             digest.update(file.read())
     for text in (str(torch.__version__), str(getattr(torch.version, "git_version", "")),
-                 str(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True)), _include(), platform.machine(),
-                 _identity(compiler)):
-        digest.update(text.encode() + b"\0")
+                 str(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True)), _include(), platform.machine()):
+        digest.update(os.fsencode(text) + b"\0")
+    digest.update(_identity(compiler) + b"\0")
     version = "".join(letter for letter in str(torch.__version__) if letter.isalnum() or letter in ".+")
     return f"{PREFIX}{version}-{digest.hexdigest()[:20]}.so"
 
@@ -232,5 +232,6 @@ def main(arguments: List[str]) -> int:
     except (CannotBuild, OSError) as error:
         print(f"python -m vpmm.torch: {error}", file=sys.stderr)
         return 1
-    print(path)
+    # The name need not be text in any encoding.
+    sys.stdout.buffer.write(os.fsencode(path) + b"\n")
     return 0

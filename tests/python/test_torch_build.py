@@ -81,8 +81,8 @@ class BuildTest(unittest.TestCase):
                 "CUDA_HOME": os.path.join(self.where, "toolkit"),
                 "XDG_CACHE_HOME": os.path.join(self.where, "cache"), **more}
 
-    def start(self, **more):
-        text = textwrap.dedent("""
+    def start(self, first="", **more):
+        text = first + textwrap.dedent("""
             import torch, vpmm.torch
             from torch.cuda import Tensor
             vpmm.torch.enable()
@@ -95,9 +95,9 @@ class BuildTest(unittest.TestCase):
         return subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 env=self.environment(**more))
 
-    def enable(self, **more):
+    def enable(self, first="", **more):
         """Whether the class serves, and what was said."""
-        process = self.start(**more)
+        process = self.start(first, **more)
         out, said = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, said)
         return out == "True", said
@@ -140,6 +140,22 @@ class BuildTest(unittest.TestCase):
         self.assertEqual(self.enable(), (True, ""))
         self.assertEqual(len(self.calls()), 3)
         self.assertEqual(len(self.files()), 3)
+
+    def test_encodings(self):
+        # Names of files and what a compiler prints are bytes, in whatever encoding.
+        odd = os.path.join(self.where, os.fsdecode(b"caf\xe9"))
+        os.rename(self.torch, odd)
+        self.torch = odd
+        with open(os.path.join(self.where, "version"), "wb") as file:
+            file.write(b"\xa9 14")
+        self.write(os.path.join(odd, "mapped"), "x")
+        first = (f"import mmap; file = open({os.path.join(odd, 'mapped')!a}); "
+                 "mapped = mmap.mmap(file.fileno(), 1, prot=mmap.PROT_READ)")
+        self.assertEqual(self.enable(first), (True, ""))
+        done = subprocess.run([sys.executable, "-m", "vpmm.torch", "build", "--into", odd], capture_output=True,
+                              check=False, env=self.environment(PYTHONIOENCODING="utf-8:strict"))
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertTrue(os.path.exists(done.stdout.rstrip(b"\n")))
 
     def test_together(self):
         # The ranks of a host: one compiles, the others wait.
