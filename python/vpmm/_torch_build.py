@@ -154,6 +154,9 @@ def cache_directory() -> str:
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
         base = os.path.join(os.path.expanduser("~"), ".cache")
+    # A relative path is a place in whatever folder is current. "~" stays one without HOME and an entry in passwd.
+    if not os.path.isabs(base):
+        raise CannotBuild("there is no cache: neither XDG_CACHE_HOME nor HOME is an absolute path")
     directory = os.path.join(base, "vpmm")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)

@@ -190,6 +190,11 @@ class BuildTest(unittest.TestCase):
         file = os.path.join(self.where, "file")
         self.write(file, "")
         self.refused("there is no cache", XDG_CACHE_HOME=file)
+        # Whatever folder is current is not the place for what is loaded.
+        home = os.path.join(self.where, "home")
+        self.refused("neither XDG_CACHE_HOME nor HOME is an absolute path", XDG_CACHE_HOME="",
+                     HOME=os.path.relpath(home))
+        self.assertFalse(os.path.exists(home))
         os.makedirs(self.cache)
         os.chmod(self.cache, 0o777)
         self.refused("others can write")
