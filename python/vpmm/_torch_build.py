@@ -189,7 +189,8 @@ def _compile(compiler: List[str], path: str) -> None:
                                    *_libraries()], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                   stdin=subprocess.DEVNULL, text=True, errors="replace", timeout=_LIMIT, check=False)
             if done.returncode == 0:
-                os.chmod(made, 0o700)
+                # Others may load it where the folder lets them in: who builds an image need not be who runs it.
+                os.chmod(made, 0o755)
                 os.replace(made, path)
                 return
             errors = [line for line in done.stderr.splitlines() if "error" in line]

@@ -123,7 +123,7 @@ class BuildTest(unittest.TestCase):
         self.assertEqual(self.enable(), (True, ""))
         self.assertEqual(len(self.calls()), 1)
         self.assertEqual(stat.S_IMODE(os.stat(self.cache).st_mode), 0o700)
-        self.assertEqual(stat.S_IMODE(os.stat(os.path.join(self.cache, self.files()[0])).st_mode), 0o700)
+        self.assertFalse(os.stat(os.path.join(self.cache, self.files()[0])).st_mode & 0o022)
 
     def test_versions(self):
         # Each PyTorch and each compiler has a file of its own, side by side.
@@ -229,6 +229,8 @@ class BuildTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         path = done.stdout.rstrip("\n")
         self.assertEqual(os.path.dirname(path), into)
+        # Of an image, other users run it.
+        self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o755)
         self.assertEqual(self.enable(VPMM_TORCH_CLASS=path, CXX="nowhere"), (True, ""))
         self.write(os.path.join(self.where, "fails"), "no such method")
         shutil.rmtree(into)
