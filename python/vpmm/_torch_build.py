@@ -12,6 +12,7 @@ import glob
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -57,7 +58,10 @@ def _header() -> str:
 
 def _compiler() -> List[str]:
     """CXX, or what there is."""
-    given = os.environ.get("CXX", "").split()
+    try:
+        given = shlex.split(os.environ.get("CXX", ""))
+    except ValueError as error:
+        raise CannotBuild(f"CXX={os.environ['CXX']} is no command: {error}") from error
     if given:
         if shutil.which(given[0]) is None:
             raise CannotBuild(f"CXX={' '.join(given)} is not there")

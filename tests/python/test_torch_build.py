@@ -16,6 +16,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 COMPILER = """#!/bin/sh
+[ "$1" != -m64 ] || shift
 [ "$1" != --version ] || { echo "fake $(cat "$BUILD_TEST/version" 2>/dev/null)"; exit 0; }
 echo "$*" >>"$BUILD_TEST/calls"
 [ ! -e "$BUILD_TEST/fails" ] || { echo "x.cpp:1: error: $(cat "$BUILD_TEST/fails")" >&2; exit 1; }
@@ -171,6 +172,14 @@ class BuildTest(unittest.TestCase):
         self.refused("there is no C++ compiler", CXX="", PATH=self.torch)
         self.refused("CXX=nowhere is not there", CXX="nowhere")
         self.assertFalse(os.path.exists(self.cache))
+
+    def test_command(self):
+        # CXX is a command as make has it: words, which quotes keep together.
+        place = os.path.join(self.where, "my tools")
+        os.mkdir(place)
+        os.rename(self.compiler, os.path.join(place, "c++"))
+        self.assertEqual(self.enable(CXX=f"'{place}/c++' -m64"), (True, ""))
+        self.refused("CXX=' is no command: No closing quotation", CXX="'")
 
     def test_no_headers(self):
         os.unlink(os.path.join(self.torch, "torch", "include", "c10", "cuda", "CUDACachingAllocator.h"))
