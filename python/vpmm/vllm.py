@@ -6,9 +6,11 @@ of this package. With VPMM_VLLM=1 PyTorch's memory in vLLM's processes comes fro
 vpmm-torch(7) says what works.
 """
 
+import gc
 import os
 from typing import Any, Callable, ContextManager, Dict, Iterable, List, Optional, Sequence
 
+import torch
 import vllm.device_allocator as _device_allocator
 from vllm.device_allocator.sleep_mode_backend import SleepModeBackend, SleepModeBackendFactory
 
@@ -51,6 +53,9 @@ class Allocator:
 
     def _pause(self, drop: Dict[str, bool]) -> None:
         self._change(drop, True, lambda name: _torch.pause(name, drop=drop[name]), _torch.resume)
+        # Free memory without a tag goes back as well, as with vLLM's own allocator: others have the device meanwhile.
+        gc.collect()
+        torch.cuda.empty_cache()
 
     def sleep(self, offload_tags: Any = None) -> None:
         """Keeps the contents of these tags, of "default" without them, and drops those of the others."""

@@ -50,6 +50,21 @@ class VllmTest(ProgramTest):
             backend.resume(["kv_cache"])
         """, VPMM_VLLM="1")
 
+    def test_rest(self):
+        # Free memory without a tag goes back as well, as that of activations, and so does garbage.
+        self.program("""
+            backend = SleepModeBackendFactory.create_backend("vpmm")
+            with allocators.get_mem_allocator_instance().use_memory_pool("weights"):
+                weights = Tensor(8 * MIB)
+            for put_away in (backend.suspend, lambda: backend.discard(["weights"])):
+                garbage = [Tensor(20 * MIB)]
+                garbage.append(garbage)
+                del garbage
+                put_away()
+                assert vpmm.torch.stats().mapped == 0
+                backend.resume()
+        """, VPMM_VLLM="1")
+
     def test_full(self):
         # Too little memory changes nothing, and the next try succeeds.
         self.program("""
