@@ -109,16 +109,23 @@ class SleepBackend(SleepModeBackend):  # type: ignore[misc]
         return os.environ.get("NCCL_GRAPH_REGISTER") == "0"
 
 
+_registered = False
+
+
+def _with(before: Callable[[], Any]) -> Callable[[], Any]:
+    """vLLM's function for its allocator, which answers with this one where PyTorch's memory comes from libvpmm."""
+    return lambda: _allocator if _torch.is_enabled() else before()
+
+
 def register() -> None:
-    """The entry point, in each process of vLLM, before it uses a GPU."""
-    before = _device_allocator.get_mem_allocator_instance
-    SleepModeBackendFactory.register_backend("vpmm", "vpmm.vllm", "SleepBackend")
+    """The entry point, in each process of vLLM, before it uses a GPU. vLLM may call it more than once."""
+    global _registered
+    if not _registered:
+        SleepModeBackendFactory.register_backend("vpmm", "vpmm.vllm", "SleepBackend")
+        _device_allocator.get_mem_allocator_instance = _with(_device_allocator.get_mem_allocator_instance)
+        _registered = True
     if os.environ.get("VPMM_VLLM", "0") == "1":
         _torch.enable()
     elif os.environ.get("VPMM_VLLM", "0") not in ("", "0"):
         raise ValueError(f"VPMM_VLLM is {os.environ['VPMM_VLLM']!r}: expected 0 or 1")
 
-    def instance() -> Any:
-        return _allocator if _torch.is_enabled() else before()
-
-    _device_allocator.get_mem_allocator_instance = instance

@@ -103,6 +103,19 @@ class VllmTest(ProgramTest):
                 assert "not supported" in str(error)
         """)
 
+    def test_again(self):
+        # vLLM may load its plug-ins more than once, and after a failure.
+        self.program("""
+            import os
+            os.environ["VPMM_VLLM"] = "maybe"
+            raises(ValueError, "expected 0 or 1", vpmm.vllm.register)
+            os.environ["VPMM_VLLM"] = "1"
+            for _ in range(2):
+                vpmm.vllm.register()
+            assert SleepModeBackendFactory.create_backend("vpmm").state() == "RUNNING"
+            assert allocators.get_mem_allocator_instance().get_current_usage() == 0
+        """)
+
     def test_entry_point(self):
         with open(os.path.join(os.environ["top_srcdir"], "python", "pyproject.toml"), encoding="utf-8") as project:
             text = project.read()
