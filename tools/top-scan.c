@@ -250,6 +250,8 @@ static void print_family(const GArray *budgets, const char *name, size_t offset,
 
 			printf("vpmm_%s_bytes{uuid=\"%s\",budget=", name, budget->uuid);
 			top_print_label(budget->name);
+			/* Users can have budgets of one name. */
+			printf(",file=\"%" PRIx64 ":%" PRIu64 "\"", (uint64_t)budget->device, (uint64_t)budget->inode);
 			if (offset) {
 				printf(",slot=\"%u\",pid=\"%ld\",command=", holder->slot, (long)holder->pid);
 				top_print_label(holder->command);
@@ -314,20 +316,47 @@ static bool read_page(int fd, struct top_page *page)
 	return false;
 }
 
+/* Names without what a terminal would obey, and each once: other users choose them. */
+static void clean_tags(struct top_pool *pool)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < MIN(pool->tag_count, TOP_TAGS); i++) {
+		struct top_tag *tag = &pool->tags[i];
+		bool known = false;
+
+		tag->name[sizeof(tag->name) - 1] = '\0';
+		units_printable(tag->name);
+		for (uint32_t k = 0; k < count; k++)
+			known = known || strcmp(pool->tags[k].name, tag->name) == 0;
+		if (!known)
+			pool->tags[count++] = *tag;
+	}
+	pool->tag_count = count;
+}
+
+/* A process can have its page open several times. */
+static bool is_known(const GArray *rows, pid_t pid, uint64_t number)
+{
+	for (guint i = rows->len; i-- > 0 && g_array_index(rows, struct top_row, i).pid == pid;) {
+		if (g_array_index(rows, struct top_row, i).pool.number == number)
+			return true;
+	}
+	return false;
+}
+
 static void add_rows(GArray *rows, const struct top_process *process, struct top_page *page)
 {
 	struct top_row row = { .pid = process->pid, .updated_ns = page->updated_ns };
 
 	g_strlcpy(row.command, process->command, sizeof(row.command));
 	for (uint32_t i = 0; i < page->count; i++) {
+		if (is_known(rows, row.pid, page->pools[i].number))
+			continue;
 		row.pool = page->pools[i];
 		row.pool.backend[sizeof(row.pool.backend) - 1] = '\0';
 		units_printable(row.pool.backend);
-		row.pool.tag_count = MIN(row.pool.tag_count, TOP_TAGS);
-		for (uint32_t tag = 0; tag < row.pool.tag_count; tag++) {
-			row.pool.tags[tag].name[sizeof(row.pool.tags[tag].name) - 1] = '\0';
-			units_printable(row.pool.tags[tag].name);
-		}
+		clean_tags(&row.pool);
 		g_array_append_val(rows, row);
 	}
 }

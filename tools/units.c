@@ -67,6 +67,10 @@ char *units_trace_name(const char *trace)
 
 char *units_printable(char *text)
 {
+	const char *odd;
+
+	while (!g_utf8_validate(text, -1, &odd))
+		text[odd - text] = '?';
 	for (unsigned char *c = (unsigned char *)text; *c; c++) {
 		/* Those of ISO 8859-1 have two bytes in UTF-8. */
 		if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)

@@ -37,7 +37,7 @@ int units_parse_time(const char *name, const char *text, uint64_t *us);
 char *units_trace_name(const char *trace);
 
 /**
- * units_printable() - replace control characters by question marks: a terminal would obey them
+ * units_printable() - replace control characters, which a terminal would obey, and what is no UTF-8 by question marks
  * @text: a text of somebody else, such as the name of a process
  *
  * Return: @text.

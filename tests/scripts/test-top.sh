@@ -23,6 +23,8 @@ start()
 	three) exec 5>"$work/three.in" ;;
 	none) exec 6>"$work/none.in" ;;
 	tagged) exec 7>"$work/tagged.in" ;;
+	strange) exec 8>"$work/strange.in" ;;
+	other) exec 9>"$work/other.in" ;;
 	large) exec 3>"$work/large.in" ;;
 	odd) exec 4>"$work/odd.in" ;;
 	*) exec 4>"$work/small.in" ;;
@@ -79,6 +81,8 @@ well_formed()
 		{
 			name = $1; sub(/\{.*/, "", name)
 			if (name != (type == "counter" ? family "_total" : family)) print "name: " $0
+			line = $0; sub(/ [0-9.]+$/, "", line)
+			if (had[line]++) print "twice: " $0
 			if ($0 !~ /^[a-z_]+\{([a-z]+="([^"\\]|\\.)*",?)+\} [0-9]+(\.[0-9]+)?$/) print "sample: " $0
 		}
 		END { if (ended != NR) print "no end" }' "$work/$1"
@@ -104,6 +108,17 @@ verdict "tags" "$(holds "$tagged" 27 '"tags": {"cache'
 	run 0 vpmm-top; says out '          cache "kv"'
 	run 0 vpmm-top --openmetrics; says out ",command=\"hold-pools\",tag=\"cache \\\"kv\\\"\"} 524288")"
 
+# A reader of JSON or of OpenMetrics refuses all of it if a name is no UTF-8, or comes twice.
+TAG=$(printf 'a\377\na\376\nb')
+export TAG
+start strange VPMM_TOP=1 15
+unset TAG
+verdict "tags that differ only in what is no text" "$(holds "$pid" 33 '"tags": {"a?'
+	vpmm-top --json | grep "\"pid\": $pid, " | grep -o '"a?": \|"b": ' | tr -d '\n' >"$work/out"
+	[ "$(cat "$work/out")" = '"a?": "b": ' ] || cat "$work/out"
+	run 0 vpmm-top --openmetrics; well_formed out; iconv -f UTF-8 -t UTF-8 "$work/out" 2>&1 >/dev/null)"
+exec 8>&-
+
 kill -9 "$two"
 sleep 0.3
 verdict "a process that was killed is gone" "$(vpmm-top --json | grep "\"pid\": $two, "; holds "$one" 6; holds "$three" 10)"
@@ -118,6 +133,8 @@ start large VPMM_TOP=0 41
 large=$pid
 start small VPMM_TOP=0 7
 small=$pid
+mkdir "$work/elsewhere"
+start other "XDG_RUNTIME_DIR=$work/elsewhere" 3
 unset XDG_RUNTIME_DIR VPMM_BUDGET VPMM_BUDGET_FLOOR
 # The budgets named "shared" of other programs are in other folders.
 budget()
@@ -133,8 +150,12 @@ verdict "its table" "$(run 0 vpmm-top; says out " of 100 MiB taken"
 	grep -A 9 'budget shared: ' "$work/out" >"$work/err"
 	for pid in $large $small; do grep -q "^ *$pid hold-pools .* 20.0 MiB$" "$work/err" || cat "$work/out"; done)"
 verdict "its samples" "$(run 0 vpmm-top --openmetrics; well_formed out
-	grep -q "^vpmm_budget_size_bytes{uuid=\"[0-9a-f]*\",budget=\"shared\"} $((100 << 20))$" "$work/out" || cat "$work/out"
+	grep -q "^vpmm_budget_size_bytes{uuid=\"[0-9a-f]*\",budget=\"shared\",file=\"[0-9a-f:]*\"} $((100 << 20))$" \
+		"$work/out" || cat "$work/out"
 	says out ",slot=\"1\",pid=\"$small\",command=\"hold-pools\"} $((20 << 20))")"
+verdict "two users' budgets of one name" "$(run 0 vpmm-top --openmetrics; well_formed out
+	[ "$(grep -c '^vpmm_budget_size_bytes{.*,budget="shared",' "$work/out")" -ge 2 ] || cat "$work/out")"
+exec 9>&-
 kill -9 "$large"
 tries=0
 while budget | grep "\"pid\": $large, " >/dev/null && [ $tries -lt 50 ]; do

@@ -5,25 +5,35 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "vpmm.h"
 
-/* Half a MiB more under the tag of TAG, if there is one, in an arena. */
+/* Half a MiB more under each tag that TAG has a line of, in an arena. */
 static int hold_tagged(struct vpmm_pool *pool)
 {
-	const char *name = getenv("TAG");
+	char *names = getenv("TAG");
 	vpmm_tag tag;
 	void *ptr;
 
-	if (!name)
-		return 0;
-	if (vpmm_tag_open(name, VPMM_TAG_PAUSABLE, &tag))
-		return -1;
-	vpmm_tag_set(tag);
-	return vpmm_malloc(pool, &ptr, 1 << 19, NULL);
+	for (char *name = names ? strtok(names, "\n") : NULL; name; name = strtok(NULL, "\n")) {
+		if (vpmm_tag_open(name, VPMM_TAG_PAUSABLE, &tag))
+			return -1;
+		vpmm_tag_set(tag);
+		if (vpmm_malloc(pool, &ptr, 1 << 19, NULL))
+			return -1;
+	}
+	return 0;
+}
+
+/* Of each file that it has open, the one that it publishes in as well. */
+static void open_twice(void)
+{
+	for (int fd = 3; fd < 16; fd++)
+		dup(fd);
 }
 
 static int hold(const char *mib)
@@ -50,6 +60,7 @@ int main(int argc, char **argv)
 		if (hold(argv[i]))
 			return 1;
 	}
+	open_twice();
 	/* It has all that is open, and no pool. */
 	child = fork();
 	if (child) {
