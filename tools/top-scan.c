@@ -179,28 +179,28 @@ static uint64_t taken_of(const struct top_budget *budget)
 	return taken;
 }
 
-static void print_budget(const struct top_budget *budget)
+static void print_budget(FILE *out, const struct top_budget *budget)
 {
 	char taken[UNITS_TEXT], size[UNITS_TEXT], idle[UNITS_TEXT], floor[UNITS_TEXT];
 
 	units_format_bytes(taken, taken_of(budget));
 	units_format_bytes(size, budget->size);
-	printf("\nbudget %s: %s of %s taken\n\n", budget->name, taken, size);
-	printf("%7s %-15s %8s %8s %8s\n", "PID", "COMMAND", "TAKEN", "IDLE", "FLOOR");
+	fprintf(out, "\nbudget %s: %s of %s taken\n\n", budget->name, taken, size);
+	fprintf(out, "%7s %-15s %8s %8s %8s\n", "PID", "COMMAND", "TAKEN", "IDLE", "FLOOR");
 	for (guint i = 0; i < budget->holders->len; i++) {
 		const struct top_holder *holder = &g_array_index(budget->holders, struct top_holder, i);
 
 		units_format_bytes(taken, holder->taken);
 		units_format_bytes(idle, holder->idle);
 		units_format_bytes(floor, holder->floor);
-		printf("%7ld %-15.15s %8s %8s %8s\n", (long)holder->pid, holder->command, taken, idle, floor);
+		fprintf(out, "%7ld %-15.15s %8s %8s %8s\n", (long)holder->pid, holder->command, taken, idle, floor);
 	}
 }
 
-void top_budgets_print(const GArray *budgets)
+void top_budgets_print(FILE *out, const GArray *budgets)
 {
 	for (guint i = 0; i < budgets->len; i++)
-		print_budget(&g_array_index(budgets, struct top_budget, i));
+		print_budget(out, &g_array_index(budgets, struct top_budget, i));
 }
 
 static void print_holder_json(struct json *json, const struct top_holder *holder)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "util/top-page.h"
@@ -55,7 +56,7 @@ struct top_budget {
 };
 
 /* A table for each budget. */
-void top_budgets_print(const GArray *budgets);
+void top_budgets_print(FILE *out, const GArray *budgets);
 
 /* A line for each budget. */
 void top_budgets_print_json(const GArray *budgets);

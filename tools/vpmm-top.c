@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -99,7 +101,7 @@ static void format_rate(char text[UNITS_TEXT], const struct top_row *row, const 
 		g_strlcpy(text, "-", UNITS_TEXT);
 }
 
-static void print_row(const struct top_row *row, const struct top_row *before)
+static void print_row(FILE *out, const struct top_row *row, const struct top_row *before)
 {
 	char taken[UNITS_TEXT], live[UNITS_TEXT], stranded[UNITS_TEXT], limit[UNITS_TEXT], calls[UNITS_TEXT];
 	char waits[UNITS_TEXT], stood[UNITS_TEXT];
@@ -115,22 +117,22 @@ static void print_row(const struct top_row *row, const struct top_row *before)
 	format_rate(calls, row, before, before ? (double)(p->mallocs - before->pool.mallocs) : 0);
 	format_rate(waits, row, before, before ? (double)(p->waits - before->pool.waits) : 0);
 	format_rate(stood, row, before, before ? 1e3 * (stood_s(p) - stood_s(&before->pool)) : 0);
-	printf("%7ld %-11.11s %3d %8s %8s %8s %8s %8s %6s %6s\n", (long)row->pid, row->command, p->device, taken, live,
+	fprintf(out, "%7ld %-10.10s %3d %8s %8s %8s %8s %8s %6s %5s\n", (long)row->pid, row->command, p->device, taken, live,
 	       stranded, limit, calls, waits, stood);
 }
 
 /* Below their pool. */
-static void print_tags(const struct top_pool *pool)
+static void print_tags(FILE *out, const struct top_pool *pool)
 {
 	char live[UNITS_TEXT];
 
 	for (uint32_t i = 0; i < pool->tag_count; i++) {
 		units_format_bytes(live, pool->tags[i].live);
-		printf("%10s%-22.22s %8s\n", "", pool->tags[i].name, live);
+		fprintf(out, "%10s%-21.21s %8s\n", "", pool->tags[i].name, live);
 	}
 }
 
-static void print_table(const GArray *rows, const GArray *before)
+static void print_table(FILE *out, const GArray *rows, const GArray *before)
 {
 	uint64_t taken = 0;
 	char text[UNITS_TEXT];
@@ -138,17 +140,18 @@ static void print_table(const GArray *rows, const GArray *before)
 	for (guint i = 0; i < rows->len; i++)
 		taken += g_array_index(rows, struct top_row, i).pool.taken;
 	units_format_bytes(text, taken);
-	printf("%u pool%s, %s taken\n\n", rows->len, rows->len == 1 ? "" : "s", text);
-	printf("%7s %-11s %3s %8s %8s %8s %8s %8s %6s %6s\n", "PID", "COMMAND", "DEV", "TAKEN", "LIVE", "STRANDED",
+	fprintf(out, "%u pool%s, %s taken\n\n", rows->len, rows->len == 1 ? "" : "s", text);
+	/* No wider than a terminal of 80 columns. */
+	fprintf(out, "%7s %-10s %3s %8s %8s %8s %8s %8s %6s %5s\n", "PID", "COMMAND", "DEV", "TAKEN", "LIVE", "STRANDED",
 	       "LIMIT", "MALLOC/S", "WAIT/S", "STOOD");
 	for (guint i = 0; i < rows->len; i++) {
 		const struct top_row *row = &g_array_index(rows, struct top_row, i);
 
-		print_row(row, find_before(before, row));
-		print_tags(&row->pool);
+		print_row(out, row, find_before(before, row));
+		print_tags(out, &row->pool);
 	}
 	if (!rows->len)
-		puts("No process publishes its pools: start programs with VPMM_TOP=1, or by vpmm-run --top.");
+		fputs("No pools are published: start programs with VPMM_TOP=1, or by vpmm-run --top.\n", out);
 }
 
 static void print_json_tags(struct json *json, const struct top_pool *pool)
@@ -282,8 +285,8 @@ static int print_once(void)
 	} else if (options.openmetrics) {
 		print_openmetrics(rows, budgets);
 	} else {
-		print_table(rows, NULL);
-		top_budgets_print(budgets);
+		print_table(stdout, rows, NULL);
+		top_budgets_print(stdout, budgets);
 	}
 	g_array_unref(budgets);
 	g_array_unref(rows);
@@ -301,7 +304,41 @@ static void wait_for_delay(void)
 	}
 }
 
-/* Clears a terminal, or only its cursor's way home, and what is left behind the table. */
+/* How many lines the terminal has; 0: it does not say. */
+static unsigned int terminal_lines(void)
+{
+	struct winsize size = { 0 };
+
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? 0 : size.ws_row;
+}
+
+/* As many lines as there is room for: more would scroll the largest pools away. */
+static void show(const char *text)
+{
+	unsigned int lines = terminal_lines();
+	const char *end = text;
+
+	while (*end && --lines)
+		end += strcspn(end, "\n") + 1;
+	printf("\033[H\033[2J%.*s", (int)(end - text), text);
+	fflush(stdout);
+}
+
+static void show_table(const GArray *rows, const GArray *before, const GArray *budgets)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return;
+	print_table(out, rows, before);
+	top_budgets_print(out, budgets);
+	if (!fclose(out))
+		show(text);
+	free(text);
+}
+
 static int watch(void)
 {
 	GArray *before = NULL, *rows, *budgets;
@@ -309,11 +346,8 @@ static int watch(void)
 	interrupt_catch(true);
 	while (!interrupt_signal && !ferror(stdout)) {
 		rows = look(&budgets);
-		fputs("\033[H\033[2J", stdout);
-		print_table(rows, before);
-		top_budgets_print(budgets);
+		show_table(rows, before, budgets);
 		g_array_unref(budgets);
-		fflush(stdout);
 		g_clear_pointer(&before, g_array_unref);
 		before = rows;
 		wait_for_delay();

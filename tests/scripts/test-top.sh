@@ -70,6 +70,34 @@ verdict "the table has them" "$(run 0 vpmm-top; for pid in $one $two $three; do 
 verdict "sorted by process" "$(run 0 vpmm-top --once --sort=pid
 	[ "$(grep hold-pools "$work/out" | awk '{ print $1 }' | sort -nc 2>&1)" = "" ] || cat "$work/out")"
 
+verdict "the table fits a terminal of 80 columns" "$(run 0 vpmm-top; awk 'length > 80' "$work/out")"
+cat >"$work/lines.py" <<'END'
+import fcntl, os, pty, signal, struct, sys, termios
+pid, terminal = pty.fork()
+if pid == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 5, 80, 0, 0))
+    os.execvp("vpmm-top", ["vpmm-top", "--delay=60s"])
+text = b""
+try:
+    while text.count(b"\n") < 4:
+        text += os.read(terminal, 4096)
+    signal.alarm(20)
+    os.kill(pid, signal.SIGTERM)
+    while True:
+        text += os.read(terminal, 4096)
+except OSError:
+    pass
+os.waitpid(pid, 0)
+if text.count(b"\n") != 4 or sys.argv[1].encode() + b" hold-pools" not in text:
+    sys.exit(repr(text))
+END
+if "${PYTHON:-python3}" -c 'import pty' 2>/dev/null; then
+	verdict "a small terminal has the largest pools" "$(largest=$(vpmm-top --json | sed -n '1s/.*"pid": \([0-9]*\),.*/\1/p')
+		"${PYTHON:-python3}" "$work/lines.py" "$largest" 2>&1)"
+else
+	skip "a small terminal has the largest pools" "there is no Python"
+fi
+
 # well_formed FILE: the rules of the format: families with their samples together, names with their units, and the end.
 well_formed()
 {
