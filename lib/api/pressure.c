@@ -6,7 +6,7 @@
 #include "calls/arena.h"
 #include "calls/shared.h"
 #include "core/account.h"
-#include "core/cache-flush.h"
+#include "pending/pending.h"
 #include "policy/trim.h"
 #include "util/cancel.h"
 #include "util/error.h"
@@ -18,14 +18,15 @@ static _Thread_local bool asking;
  * Whether a pool that is not under way to another state gave any of its free memory. What the driver had not taken back
  * before, and now does, is given as well.
  */
-static bool trim_all(struct core *core)
+static bool trim_all(struct vpmm_pool *pool)
 {
+	struct core *core = &pool->core;
 	uint64_t before = extent_taken(&core->extents);
 
 	if (core->resting)
 		return false;
 	trim_pool(core, 0, NULL);
-	if (extent_taken(&core->extents) >= before && !cache_await_device(core))
+	if (extent_taken(&core->extents) >= before && !pending_await_device(&pool->pending))
 		trim_pool(core, 0, NULL);
 	account_tell(core);
 	return extent_taken(&core->extents) < before;
@@ -43,14 +44,14 @@ static bool arenas_give(struct vpmm_pool *pool)
 		return false;
 	if (pool != root) {
 		lock_acquire(&root->core.lock);
-		given = trim_all(&root->core);
+		given = trim_all(root);
 		lock_release(&root->core.lock);
 	}
 	for_each_arena(arena, tags) {
 		if (arena == pool)
 			continue;
 		lock_acquire(&arena->core.lock);
-		given |= trim_all(&arena->core);
+		given |= trim_all(arena);
 		lock_release(&arena->core.lock);
 	}
 	be->ops->leave(be);

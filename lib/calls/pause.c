@@ -9,6 +9,8 @@
 #include "core/account.h"
 #include "core/cache-flush.h"
 #include "core/hollow.h"
+#include "pending/deferred-free.h"
+#include "pending/pending.h"
 #include "pending/watch.h"
 #include "policy/trim.h"
 #include "util/env.h"
@@ -247,7 +249,7 @@ static int shrink_arena(struct vpmm_pool *pool)
 {
 	int err;
 
-	err = cache_await_device(&pool->core);
+	err = pending_await_device(&pool->pending);
 	if (err)
 		return err;
 	watch_collect(&pool->pending);
@@ -353,8 +355,8 @@ int pause_arena(struct tags *tags, struct vpmm_pool *pool, unsigned int flags)
 }
 
 /*
- * Blocks that were freed meanwhile get no memory. Cached blocks that no event covers become free by a wait for the
- * device. A capture makes that impossible, and they get memory then.
+ * Blocks that were freed meanwhile get no memory. Cached blocks that no event covers, and deferred frees, become free
+ * by a wait for the device. A capture makes that impossible, and they get memory then.
  */
 static int shrink_paused(struct vpmm_pool *pool)
 {
@@ -362,7 +364,7 @@ static int shrink_paused(struct vpmm_pool *pool)
 
 	cache_flush_all(&pool->core);
 	error_keep(&kept);
-	if (cache_bytes(&pool->core) && cache_await_device(&pool->core))
+	if ((cache_bytes(&pool->core) || hold_pending(&pool->pending)) && pending_await_device(&pool->pending))
 		error_restore(&kept);
 	return trim_at_rest(&pool->core, 0, NULL);
 }

@@ -52,6 +52,15 @@ void pending_collect(struct pending *pending)
 	hold_poll_shareable(pending);
 }
 
+int pending_await_device(struct pending *pending)
+{
+	int err = cache_await_device(pending->core);
+
+	if (!err)
+		hold_synced(pending, STREAM_NULL, true);
+	return err;
+}
+
 static void forget_stream(struct pending *pending, struct stream *stream)
 {
 	region_forget(&pending->core->regions, stream);

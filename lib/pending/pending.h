@@ -73,6 +73,16 @@ void pending_clear(struct pending *pending);
 void pending_collect(struct pending *pending);
 
 /**
+ * pending_await_device() - wait until all earlier frees are complete, then end deferred frees and flush all caches
+ * @pending: what the pool has pending, its backend entered
+ *
+ * Deferred frees that wait for graphs stay.
+ *
+ * Return: 0, or an error of cache_await_device().
+ */
+int pending_await_device(struct pending *pending);
+
+/**
  * idle_forget() - forget a stream, unless something refers to it
  * @pending: what the pool has pending
  * @stream: the stream, which may be gone afterwards

@@ -10,6 +10,7 @@
 #include "calls/pool.h"
 #include "host/capture-fixture.h"
 #include "host/host-streams.h"
+#include "host/tag-fixture.h"
 #include "support/fault.h"
 
 static const struct kind kinds[] = { KINDS_EACH };
@@ -330,6 +331,54 @@ static void test_destroy(gconstpointer data)
 	fixture_close(&f);
 }
 
+#define TAG_PAGES 12
+
+/* What the default stream used of a tag is freed beside a capture. No call without the tag ends that free. */
+static void free_of_tag(struct fixture *f, vpmm_tag tag, bool paused)
+{
+	void *ptr = tag_malloc(f->pool, tag, TAG_PAGES * PAGE, 1, f->streams[1]);
+
+	assert_ok(vpmm_use(f->pool, ptr, NULL));
+	if (paused)
+		assert_ok(vpmm_pause(f->pool, tag, 0));
+	begin(f, f->streams[0]);
+	fixture_free(f, ptr, f->streams[1]);
+	finish(f->streams[0]);
+	g_assert_cmpuint(fixture_stats(f).held, ==, TAG_PAGES * PAGE);
+}
+
+/* A request without the tag gets the memory rather than fail. */
+static void test_tag_exhausted(void)
+{
+	vpmm_tag tag = tag_get("default", VPMM_TAG_PAUSABLE);
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	g_unsetenv("VPMM_HOST_CAPACITY");
+	free_of_tag(&f, tag, false);
+	fixture_malloc(&f, 14, f.streams[2]);
+	g_assert_cmpuint(tag_stats(f.pool, tag).mapped, ==, 0);
+	fixture_close(&f);
+}
+
+/* A pause does not save it, and it gets no memory again. */
+static void test_tag_paused(void)
+{
+	vpmm_tag tag = tag_get("default", VPMM_TAG_PAUSABLE);
+	struct fixture f;
+
+	for (int before = 0; before < 2; before++) {
+		fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+		free_of_tag(&f, tag, before);
+		assert_ok(vpmm_pause(f.pool, tag, 0));
+		g_assert_cmpuint(tag_stats(f.pool, tag).saved, ==, before ? TAG_PAGES * PAGE : 0);
+		assert_ok(vpmm_resume(f.pool, tag, f.streams[1]));
+		g_assert_cmpuint(tag_stats(f.pool, tag).mapped, ==, 0);
+		fixture_close(&f);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -347,5 +396,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/capture-default/exhausted", test_exhausted);
 	fixture_add_rows("/capture-default/record-fails", kinds, test_record_fails);
 	fixture_add_rows("/capture-default/destroy", kinds, test_destroy);
+	g_test_add_func("/capture-default/tag-exhausted", test_tag_exhausted);
+	g_test_add_func("/capture-default/tag-paused", test_tag_paused);
 	return g_test_run();
 }
