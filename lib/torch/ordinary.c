@@ -105,7 +105,7 @@ static void run_add(struct run *run, const struct torch_piece *region, uint64_t 
 	run->end = part.addr + size;
 }
 
-/* Of what is free, @small bytes are listed as small blocks' memory. */
+/* Of what no block of the program has, which is free or others', @small bytes are listed as small blocks' memory. */
 static void list_regions(struct pieces *pieces, const struct pieces *regions, int64_t small)
 {
 	struct run run = { .pieces = pieces };
@@ -115,7 +115,7 @@ static void list_regions(struct pieces *pieces, const struct pieces *regions, in
 
 	for (i = 0; i < regions->count; i++) {
 		region = regions->all[i];
-		if (!region.active && small > 0) {
+		if (!region.allocated && small > 0) {
 			part = (uint64_t)small < region.size ? (uint64_t)small : region.size;
 			region.large = 0;
 			run_add(&run, &region, part);

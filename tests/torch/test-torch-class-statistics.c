@@ -113,6 +113,22 @@ static void test_list(void)
 	end_pool(id);
 }
 
+/* What others have in the same pool is reserved as well, as a part of what small or large blocks have. */
+static void test_list_others(void)
+{
+	char *block = new_block(MIB, NULL, NULL);
+	struct torch_stats now, sums;
+	void *other;
+
+	assert_ok(vpmm_malloc(NULL, &other, 3 * MIB, NULL));
+	now = stats_now();
+	sums = sum_list();
+	for (int kind = TORCH_SMALL; kind < TORCH_KINDS; kind++)
+		g_assert_cmpint(sums.reserved_bytes[kind].current, ==, now.reserved_bytes[kind].current);
+	assert_ok(vpmm_free(NULL, other, NULL));
+	drop(block);
+}
+
 static const struct torch_stat *split(struct torch_stats *stats)
 {
 	*stats = stats_now();
@@ -391,6 +407,7 @@ void class_statistics_tests(void)
 	g_test_add_func("/torch-class/paused", test_paused);
 	g_test_add_func("/torch-class/pool-stats", test_pool_stats);
 	g_test_add_func("/torch-class/list", test_list);
+	g_test_add_func("/torch-class/list-others", test_list_others);
 	g_test_add_func("/torch-class/split", test_split);
 	g_test_add_func("/torch-class/graph-memory", test_graph_memory);
 }
