@@ -8,13 +8,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "budget/inside.h"
 #include "budget/parse.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/pids.h"
 #include "util/text.h"
 
 /* Joining takes microseconds; a process that was stopped meanwhile keeps others out. */
@@ -184,20 +184,13 @@ static uint64_t birth_of(uint32_t pid)
 	return when;
 }
 
-static uint64_t space_of_pids(void)
-{
-	struct stat st;
-
-	return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
-}
-
 /* A child of a raw clone() has the parent's descriptors, and no handler closes them. */
 static bool is_orphan(const struct budget_slot *slot)
 {
 	uint32_t pid = atomic_load(&slot->pid);
 	uint64_t began = atomic_load(&slot->born);
 
-	if (!pid || pid > G_MAXINT32 || !atomic_load(&slot->space) || atomic_load(&slot->space) != space_of_pids())
+	if (!pid || pid > G_MAXINT32 || !atomic_load(&slot->space) || atomic_load(&slot->space) != pids_namespace())
 		return false;
 	if (kill((pid_t)pid, 0) && errno == ESRCH)
 		return true;
@@ -360,7 +353,7 @@ static void occupy_slot(struct budget *budget, const struct budget_terms *terms,
 	budget->own = (unsigned int)(slot - budget->file->slots);
 	atomic_store(&slot->weight, terms->weight ? terms->weight : 1);
 	atomic_store(&slot->answered, 0);
-	atomic_store(&slot->space, space_of_pids());
+	atomic_store(&slot->space, pids_namespace());
 	atomic_store(&slot->born, birth_of((uint32_t)getpid()));
 	for (size_t i = 0, end = strlen(program); i < sizeof(slot->program); i++)
 		atomic_store(&slot->program[i], i < end && i + 1 < sizeof(slot->program) ? program[i] : '\0');

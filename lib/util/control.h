@@ -7,12 +7,15 @@
 #ifndef CONTROL_H
 #define CONTROL_H
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/un.h>
+
+#include "util/pids.h"
 
 #define CONTROL_MAGIC UINT64_C(0x326573756170706d)	/* "mppause2" */
 
@@ -87,7 +90,9 @@ struct control_answer {
 /**
  * control_address() - the socket of a process
  * @address: receives it
- * @pid: the process
+ * @pid: the process, in the namespace of this one
+ *
+ * Abstract names are of a network, which containers with a namespace of processes each can have in common.
  *
  * Return: bytes of the address.
  */
@@ -96,7 +101,8 @@ static inline socklen_t control_address(struct sockaddr_un *address, pid_t pid)
 	int n;
 
 	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	n = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "vpmm-pause-%ld", (long)pid);
+	n = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "vpmm-pause-%" PRIu64 "-%ld",
+		     pids_namespace(), (long)pid);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 

@@ -137,7 +137,7 @@ cat >"$work/answer.py" <<'END'
 import os, signal, socket, struct
 signal.alarm(60)
 server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-server.bind(f"\0vpmm-pause-{os.getpid()}")
+server.bind(f"\0vpmm-pause-{os.stat('/proc/self/ns/pid').st_ino}-{os.getpid()}")
 server.listen()
 print(os.getpid(), flush=True)
 for err, count in (0, 1), (-5, 0):
@@ -160,6 +160,32 @@ if "${PYTHON:-python3}" -c '' 2>/dev/null; then
 		wait)"
 else
 	skip "an answer with control characters" "there is no Python"
+fi
+
+# Two containers with one network, in each of which a process has the same number.
+inside=
+for try in "unshare --pid --fork" "unshare --user --map-root-user --pid --fork"; do
+	[ -n "$inside" ] || ! $try true 2>/dev/null || inside=$try
+done
+hold()
+{
+	VPMM_BACKEND=host VPMM_PAUSABLE=1 $inside tests/support/hold-pools 1
+}
+if [ -n "$inside" ]; then
+	verdict "two processes of one number" "$(
+		rm -f "$work/input"; mkfifo "$work/input"
+		: >"$work/said"
+		hold <"$work/input" >"$work/said" 2>"$work/complaints" &
+		pid=$!
+		exec 3>"$work/input"
+		until [ -s "$work/said" ] || ! kill -0 $pid 2>/dev/null; do
+			sleep 0.02
+		done
+		hold </dev/null >"$work/out" 2>"$work/err"; silent err
+		cmp "$work/said" "$work/out"
+		finish)"
+else
+	skip "two processes of one number" "this user gets no namespace of processes"
 fi
 
 # Options
