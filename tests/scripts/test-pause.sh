@@ -121,7 +121,10 @@ verdict "a process that ends meanwhile" "$(
 	kill -STOP $pid
 	vpmm-pause $pid 2>"$work/err" &
 	caller=$!
-	sleep 0.2
+	# A caller that waits to be accepted has the name as well.
+	until [ "$(grep -c "@vpmm-pause-[0-9]*-$pid$" /proc/net/unix)" -eq 2 ] || ! kill -0 $caller 2>/dev/null; do
+		sleep 0.02
+	done
 	kill -KILL $pid
 	wait $caller; [ $? -eq 1 ] || echo "expected exit status 1"
 	says err "vpmm-pause: process $pid has ended meanwhile"
