@@ -26,7 +26,7 @@ static bool trim_all(struct vpmm_pool *pool)
 	if (core->resting)
 		return false;
 	trim_pool(core, 0, NULL);
-	if (extent_taken(&core->extents) >= before && !pending_await_device(&pool->pending))
+	if (extent_taken(&core->extents) >= before && !pending_await_device(&pool->pending, true))
 		trim_pool(core, 0, NULL);
 	account_tell(core);
 	return extent_taken(&core->extents) < before;

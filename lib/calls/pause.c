@@ -11,7 +11,6 @@
 #include "core/hollow.h"
 #include "pending/deferred-free.h"
 #include "pending/pending.h"
-#include "pending/watch.h"
 #include "policy/trim.h"
 #include "util/env.h"
 #include "util/error.h"
@@ -247,13 +246,9 @@ static int carry_out(struct backend *be, const GArray *transfers)
 /* Cached blocks become free, and what is free as a whole goes back. */
 static int shrink_arena(struct vpmm_pool *pool)
 {
-	int err;
+	int err = pending_await_device(&pool->pending, false);
 
-	err = pending_await_device(&pool->pending);
-	if (err)
-		return err;
-	watch_collect(&pool->pending);
-	return trim_at_rest(&pool->core, 0, NULL);
+	return err ? err : trim_at_rest(&pool->core, 0, NULL);
 }
 
 /* *@done: it is paused already. */
@@ -364,7 +359,7 @@ static int shrink_paused(struct vpmm_pool *pool)
 
 	cache_flush_all(&pool->core);
 	error_keep(&kept);
-	if ((cache_bytes(&pool->core) || hold_pending(&pool->pending)) && pending_await_device(&pool->pending))
+	if ((cache_bytes(&pool->core) || hold_pending(&pool->pending)) && pending_await_device(&pool->pending, false))
 		error_restore(&kept);
 	return trim_at_rest(&pool->core, 0, NULL);
 }

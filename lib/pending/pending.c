@@ -52,13 +52,18 @@ void pending_collect(struct pending *pending)
 	hold_poll_shareable(pending);
 }
 
-int pending_await_device(struct pending *pending)
+int pending_await_device(struct pending *pending, bool gone)
 {
 	int err = cache_await_device(pending->core);
 
-	if (!err)
-		hold_synced(pending, STREAM_NULL, true);
-	return err;
+	if (err)
+		return err;
+	if (gone)
+		watch_await(pending);
+	else
+		watch_collect(pending);
+	hold_synced(pending, STREAM_NULL, true);
+	return 0;
 }
 
 static void forget_stream(struct pending *pending, struct stream *stream)

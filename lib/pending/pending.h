@@ -7,6 +7,7 @@
 #define PENDING_H
 
 #include <glib.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/core.h"
@@ -75,12 +76,13 @@ void pending_collect(struct pending *pending);
 /**
  * pending_await_device() - wait until all earlier frees are complete, then end deferred frees and flush all caches
  * @pending: what the pool has pending, its backend entered
+ * @gone: wait for a moment for the backend to report graphs that are gone, as watch_await() does
  *
- * Deferred frees that wait for graphs stay.
+ * Deferred frees that wait for graphs stay, unless these are gone.
  *
  * Return: 0, or an error of cache_await_device().
  */
-int pending_await_device(struct pending *pending);
+int pending_await_device(struct pending *pending, bool gone);
 
 /**
  * idle_forget() - forget a stream, unless something refers to it

@@ -6,6 +6,7 @@
 
 #include "calls/pool.h"
 #include "host/capture-group-fixture.h"
+#include "host/tag-fixture.h"
 #include "support/fault.h"
 
 static const struct kind kinds[] = { KINDS_EACH };
@@ -546,6 +547,34 @@ static void test_threads(void)
 	fixture_close(&f);
 }
 
+/*
+ * A request without a tag has the memory of a graph that had one, as soon as that is gone; and waits for the report of
+ * one that may be.
+ */
+static void test_tag(void)
+{
+	vpmm_tag tag = tag_get("lost", VPMM_TAG_PAUSABLE);
+	struct vpmm_host_graph *graph;
+	struct fixture f;
+	void *none = NULL;
+
+	for (int launched = 0; launched < 2; launched++) {
+		fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 4 * PAGE });
+		vpmm_tag_set(tag);
+		graph = capture_scratch_here(&f, 3 * PAGE);
+		vpmm_tag_set(0);
+		sleeps = 0;
+		assert_error(vpmm_malloc(f.pool, &none, 3 * PAGE, f.streams[0]), ENOMEM, "limit");
+		g_assert_cmpuint(sleeps, >, 0);
+		if (launched)
+			assert_ok(vpmm_host_graph_launch(graph, f.streams[1]));
+		destroy(graph);
+		fixture_free(&f, fixture_malloc(&f, 3, f.streams[0]), f.streams[0]);
+		assert_all_back(&f);
+		fixture_close(&f);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -567,6 +596,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/capture-lost/outlives-pool", test_outlives_pool);
 	g_test_add_func("/capture-lost/waited-for", test_waited_for);
 	g_test_add_func("/capture-lost/reported-between-waits", test_reported_between_waits);
+	g_test_add_func("/capture-lost/tag", test_tag);
 	g_test_add_func("/capture-lost/not-waited-for", test_not_waited_for);
 	g_test_add_func("/capture-lost/wait-not-needed", test_wait_not_needed);
 	g_test_add_func("/capture-lost/threads", test_threads);
