@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <glib.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -47,6 +48,20 @@ int host_device_count(int *count)
 		return error_set(-EINVAL, "VPMM_HOST_DEVICES is %" PRIu64 ", but must be from 1 to %d", value,
 				 HOST_DEVICES_MAX);
 	*count = (int)value;
+	return 0;
+}
+
+int host_device_kernels(unsigned int *count)
+{
+	uint64_t value;
+	int ret = env_number("VPMM_HOST_KERNELS", "kernels", 1, &value);
+
+	if (ret)
+		return ret;
+	if (!value || value > INT_MAX)
+		return error_set(-EINVAL, "VPMM_HOST_KERNELS is %" PRIu64 ", but must be from 1 to %d", value,
+				 INT_MAX);
+	*count = (unsigned int)value;
 	return 0;
 }
 
@@ -95,9 +110,13 @@ static int read_limits(uint64_t *capacity, uint64_t *mapping_limit)
 static int device_new(int ordinal, struct host_device **dev)
 {
 	uint64_t capacity, mapping_limit;
+	unsigned int kernels;
 	int fd, ret;
 
 	ret = read_limits(&capacity, &mapping_limit);
+	/* A bad value is to be noticed here, not by the first work. */
+	if (!ret)
+		ret = host_device_kernels(&kernels);
 	if (ret)
 		return ret;
 	fd = descriptor_raise(memfd_create("vpmm-host", MFD_CLOEXEC));

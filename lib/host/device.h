@@ -25,6 +25,14 @@ struct host_device;
 int host_device_count(int *count);
 
 /**
+ * host_device_kernels() - how many kernels a device performs at once
+ * @count: receives VPMM_HOST_KERNELS, which a program can change between its parts
+ *
+ * Return: 0, or -EINVAL if the variable has a bad value.
+ */
+int host_device_kernels(unsigned int *count);
+
+/**
  * host_device_current() - the calling thread's current device
  *
  * Return: its ordinal.

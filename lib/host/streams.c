@@ -10,7 +10,6 @@
 #include "host/device.h"
 #include "host/queue.h"
 #include "host/streams.h"
-#include "util/env.h"
 #include "util/error.h"
 #include "vpmm.h"
 
@@ -176,21 +175,6 @@ int host_stream_submit(int device, struct CUstream_st *stream, vpmm_host_fn fn, 
 	return submit_task(device, stream, &task);
 }
 
-/* How many kernels a device performs at once, read each time so that a program can change it between its parts. */
-static int read_kernels(unsigned int *kernels)
-{
-	uint64_t value;
-	int ret = env_number("VPMM_HOST_KERNELS", "kernels", 1, &value);
-
-	if (ret)
-		return ret;
-	if (!value || value > INT_MAX)
-		return error_set(-EINVAL, "VPMM_HOST_KERNELS is %" PRIu64 ", but must be from 1 to %d", value,
-				 INT_MAX);
-	*kernels = (unsigned int)value;
-	return 0;
-}
-
 /* Pieces of timed work that a stream has pending, at most: launches that a driver takes before it holds the host back. */
 #define QUEUE_MOST 1024
 
@@ -216,7 +200,7 @@ int host_stream_submit_for(int device, struct CUstream_st *stream, enum vpmm_hos
 
 	if ((unsigned int)engine >= HOST_ENGINES)
 		return error_set(-EINVAL, "there is no engine %d", (int)engine);
-	ret = read_kernels(&kernels);
+	ret = host_device_kernels(&kernels);
 	if (ret)
 		return ret;
 	lock_acquire(&host_streams_lock);

@@ -356,6 +356,16 @@ static void warn_of_misspelling(int log_level)
 	log_finish(&log);
 }
 
+int settings_check_touch(void)
+{
+	static const char *const ways[] = { "userfaultfd", "user", "signal", NULL };
+	const char *text = env_get("VPMM_SHARED_TOUCH");
+
+	if (!text || g_strv_contains(ways, text))
+		return 0;
+	return error_set(-EINVAL, "VPMM_SHARED_TOUCH=%.200s: expected userfaultfd, user or signal", text);
+}
+
 /* Settings that are no options are read where they are used; a bad one is to be noticed before that. */
 static int check_others(void)
 {
@@ -366,7 +376,9 @@ static int check_others(void)
 	err = env_switch("VPMM_PAUSE_POISON", &on);
 	if (!err)
 		err = env_keep("VPMM_PAUSE_HOST", &bytes);
-	return err ? err : env_keep("VPMM_HOST_KEEP", &bytes);
+	if (!err)
+		err = env_keep("VPMM_HOST_KEEP", &bytes);
+	return err ? err : settings_check_touch();
 }
 
 int settings_from_env(struct vpmm_opts *opts)

@@ -60,6 +60,13 @@ struct settings {
 int settings_from_env(struct vpmm_opts *opts);
 
 /**
+ * settings_check_touch() - check VPMM_SHARED_TOUCH
+ *
+ * Return: 0, or -EINVAL for a bad value.
+ */
+int settings_check_touch(void);
+
+/**
  * settings_from_opts() - validate options as far as no device is needed
  * @settings: receives them; sizes whose default depends on the device are left 0
  * @opts: the options; NULL: take those of the environment

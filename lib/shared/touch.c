@@ -17,6 +17,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "settings/settings.h"
 #include "shared/touch.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
@@ -263,14 +264,6 @@ static bool is_refused(const char *name)
 	return only && strcmp(only, name);
 }
 
-static int check_setting(void)
-{
-	if (is_refused("userfaultfd") && is_refused("user") && is_refused("signal"))
-		return error_set(-EINVAL, "VPMM_SHARED_TOUCH=%s: expected userfaultfd, user or signal",
-				 env_get("VPMM_SHARED_TOUCH"));
-	return 0;
-}
-
 /* Not -ENOMEM, as nobody who is asked for memory could give descriptors. */
 static int fail_descriptor(const char *what)
 {
@@ -302,7 +295,7 @@ static int try_uffd(const char *name, int flags)
 static int choose_way(void)
 {
 	struct sigaction action = { .sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK };
-	int err = check_setting();
+	int err = settings_check_touch();
 
 	if (!err)
 		err = try_uffd("userfaultfd", 0);

@@ -331,6 +331,13 @@ static void test_env_bad(void)
 		{ "VPMM_HOST_CAPACITY", "lots" },
 		{ "VPMM_HOST_DEVICES", "none" },
 		{ "VPMM_HOST_MAPPINGS", "1.5" },
+		{ "VPMM_HOST_KERNELS", "some" },
+		{ "VPMM_HOST_KERNELS", "0" },
+		{ "VPMM_HOST_KEEP", "some" },
+		{ "VPMM_SHARED_TOUCH", "never" },
+		{ "VPMM_PAUSABLE", "maybe" },
+		{ "VPMM_PAUSE_HOST", "all" },
+		{ "VPMM_PAUSE_POISON", "2" },
 	};
 
 	for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
