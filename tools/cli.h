@@ -13,7 +13,8 @@ enum { CLI_ERRORS = 1, CLI_REFUSED = 2 };
  * struct cli - a tool's command line
  * @summary: what the tool does, for --help
  * @description: what --help says below the options
- * @entries: the options, without --help and --version
+ * @entries: the options, without --help and --version. Values are of G_OPTION_ARG_FILENAME, which takes any bytes;
+ *	G_OPTION_ARG_STRING refuses what is no text in the locale, and G_OPTION_ARG_INT takes 010 for 8
  * @command: whether a command follows, whose own options are left alone
  */
 struct cli {

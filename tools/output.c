@@ -49,7 +49,8 @@ int output_begin(struct output *output, const char *name)
 
 	/* A link to a file stays. */
 	*output = (struct output){ .name = g_strdup(real ? real : name) };
-	if (!there || (real && !stat(name, &before) && is_replaceable(name, &before)))
+	/* A file beside the empty name could not get that name later. */
+	if (*name && (!there || (real && !stat(name, &before) && is_replaceable(name, &before))))
 		output->file = open_beside(output, there ? &before : NULL);
 	free(real);
 	if (!output->file)

@@ -28,6 +28,18 @@ int units_parse_bytes(const char *name, const char *text, uint64_t *bytes)
 	return 0;
 }
 
+int units_parse_count(const char *name, const char *text, unsigned int least, unsigned int most, unsigned int *count)
+{
+	guint64 number;
+
+	if (!text)
+		return 0;
+	if (!g_ascii_string_to_unsigned(text, 10, least, most, &number, NULL))
+		return fail_set(-EINVAL, "%s: expected a number from %u to %u", name, least, most);
+	*count = (unsigned int)number;
+	return 0;
+}
+
 int units_parse_time(const char *name, const char *text, uint64_t *us)
 {
 	double number, unit;

@@ -21,6 +21,18 @@
 int units_parse_bytes(const char *name, const char *text, uint64_t *bytes);
 
 /**
+ * units_parse_count() - read a decimal number
+ * @name: the option, for the error
+ * @text: the value; NULL: the option was not given, and @count stays
+ * @least: the smallest number there can be
+ * @most: the largest
+ * @count: receives the number
+ *
+ * Return: 0, or -EINVAL explained by fail_set().
+ */
+int units_parse_count(const char *name, const char *text, unsigned int least, unsigned int most, unsigned int *count);
+
+/**
  * units_parse_time() - a span of time: a decimal number with one of the units us, ms and s
  * @name: what it is the value of, for the sentence
  * @text: the value

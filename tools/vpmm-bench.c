@@ -34,9 +34,6 @@
 /* Of the memory that is free; the driver takes some for itself. */
 #define USABLE_PERCENT 90
 
-/* Of an option that takes a number. */
-#define NOT_GIVEN INT_MIN
-
 static const struct {
 	const char *name;
 	void (*run)(struct bench *b);
@@ -60,30 +57,33 @@ static struct {
 	gboolean json;
 	gboolean cold;
 	gboolean quick;
-	int rounds;
-	int threads;
-	int regions;
+	char *rounds;
+	char *threads;
+	char *regions;
+	unsigned int n_rounds;
+	unsigned int n_threads;
+	unsigned int n_regions;
 	uint64_t limit_bytes;
 	bool chosen[G_N_ELEMENTS(benchmarks)];
 	char **traces;			/* within words */
 } options;
 
 static const GOptionEntry entries[] = {
-	{ "backend", 'b', 0, G_OPTION_ARG_STRING, &options.backend,
+	{ "backend", 'b', 0, G_OPTION_ARG_FILENAME, &options.backend,
 	  "cuda, host or auto (default: VPMM_BACKEND, or auto)", "B" },
 	{ "cold", 'c', 0, G_OPTION_ARG_NONE, &options.cold,
 	  "Do other work before each call of pair, live, small and regions", NULL },
 	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json,
 	  "Print one JSON object for each line", NULL },
-	{ "limit", 'm', 0, G_OPTION_ARG_STRING, &options.limit,
+	{ "limit", 'm', 0, G_OPTION_ARG_FILENAME, &options.limit,
 	  "Take at most BYTES of memory (default: 64G, or 90 % of what is free)", "BYTES" },
 	{ "quick", 'q', 0, G_OPTION_ARG_NONE, &options.quick,
 	  "Less of everything, for a first impression", NULL },
-	{ "regions", 'n', 0, G_OPTION_ARG_INT, &options.regions,
+	{ "regions", 'n', 0, G_OPTION_ARG_FILENAME, &options.regions,
 	  "Compare N live regions with a thousand (default: a million, or what fits)", "N" },
-	{ "rounds", 'r', 0, G_OPTION_ARG_INT, &options.rounds,
+	{ "rounds", 'r', 0, G_OPTION_ARG_FILENAME, &options.rounds,
 	  "Measure N times (default: 9)", "N" },
-	{ "threads", 't', 0, G_OPTION_ARG_INT, &options.threads,
+	{ "threads", 't', 0, G_OPTION_ARG_FILENAME, &options.threads,
 	  "Go up to N threads (default: 16)", "N" },
 	{ G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.words, NULL,
 	  "[BENCHMARK...] [replay TRACE...]" },
@@ -137,29 +137,25 @@ static int read_words(void)
 	return status;
 }
 
-static int check_number(const char *name, int *number, int fallback, int least, int most)
+static int check_counts(void)
 {
-	if (*number == NOT_GIVEN) {
-		*number = fallback;
-		return 0;
-	}
-	if (*number >= least && *number <= most)
-		return 0;
-	return cli_refuse("%s: expected a number from %d to %d", name, least, most);
+	const bool quick = options.quick;
+
+	options.n_rounds = quick ? QUICK_ROUNDS : DEFAULT_ROUNDS;
+	options.n_threads = quick ? QUICK_THREADS : DEFAULT_THREADS;
+	options.n_regions = quick ? QUICK_REGIONS : DEFAULT_REGIONS;
+	if (units_parse_count("--rounds", options.rounds, 1, BENCH_MOST_ROUNDS, &options.n_rounds) ||
+	    units_parse_count("--threads", options.threads, 1, BENCH_MOST_THREADS, &options.n_threads) ||
+	    units_parse_count("--regions", options.regions, BENCH_FEW_REGIONS + 1, INT_MAX, &options.n_regions))
+		return cli_refuse("%s", fail_text());
+	return 0;
 }
 
 static int check_options(void)
 {
-	bool quick = options.quick;
 	int status;
 
-	status = check_number("--rounds", &options.rounds, quick ? QUICK_ROUNDS : DEFAULT_ROUNDS, 1, BENCH_MOST_ROUNDS);
-	if (!status)
-		status = check_number("--threads", &options.threads, quick ? QUICK_THREADS : DEFAULT_THREADS, 1,
-				      BENCH_MOST_THREADS);
-	if (!status)
-		status = check_number("--regions", &options.regions, quick ? QUICK_REGIONS : DEFAULT_REGIONS,
-				      BENCH_FEW_REGIONS + 1, INT_MAX);
+	status = check_counts();
 	if (!status && options.limit && units_parse_bytes("--limit", options.limit, &options.limit_bytes))
 		status = cli_refuse("%s", fail_text());
 	if (!status && options.limit && !options.limit_bytes)
@@ -171,6 +167,9 @@ static void free_options(void)
 {
 	g_free(options.backend);
 	g_free(options.limit);
+	g_free(options.rounds);
+	g_free(options.threads);
+	g_free(options.regions);
 	g_strfreev(options.words);
 }
 
@@ -206,10 +205,10 @@ static void set_bounds(struct bench *b)
 
 	b->json = options.json;
 	b->cold = options.cold;
-	b->rounds = (unsigned int)options.rounds;
+	b->rounds = options.n_rounds;
 	b->heavy_rounds = (b->rounds + 2) / 3;
-	b->threads = (unsigned int)options.threads;
-	b->regions = (uint64_t)options.regions;
+	b->threads = options.n_threads;
+	b->regions = options.n_regions;
 	b->batch_ns = options.quick ? QUICK_BATCH_NS : DEFAULT_BATCH_NS;
 	b->small_live = options.quick ? QUICK_SMALL : DEFAULT_SMALL;
 	if (host)
@@ -308,7 +307,6 @@ int main(int argc, char **argv)
 	int status = 0;
 
 	g_set_prgname(PROGRAM);
-	options.rounds = options.threads = options.regions = NOT_GIVEN;
 	if (cli_parse(&cli, &argc, &argv, &status))
 		status = bench();
 	free_options();

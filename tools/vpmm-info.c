@@ -43,7 +43,7 @@ static struct {
 } options;
 
 static const GOptionEntry entries[] = {
-	{ "backend", 'b', 0, G_OPTION_ARG_STRING, &options.backend,
+	{ "backend", 'b', 0, G_OPTION_ARG_FILENAME, &options.backend,
 	  "cuda, host or auto (default: VPMM_BACKEND, or auto)", "B" },
 	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json, "Print one JSON object", NULL },
 	G_OPTION_ENTRY_NULL

@@ -36,7 +36,7 @@ static const GOptionEntry entries[] = {
 	  "Make the host memory that a pause will need, and pause nothing", NULL },
 	{ "status", 's', 0, G_OPTION_ARG_NONE, &options.status, "Print what is paused, and change nothing", NULL },
 	{ "drop", 'd', 0, G_OPTION_ARG_NONE, &options.drop, "Save no contents", NULL },
-	{ "wait", 'w', 0, G_OPTION_ARG_STRING, &options.wait,
+	{ "wait", 'w', 0, G_OPTION_ARG_FILENAME, &options.wait,
 	  "How long the program may take to come to rest: 500ms, 20s (default: 10s)", "T" },
 	G_OPTION_ENTRY_NULL
 };

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <glib.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,33 +38,34 @@ struct options {
 	gboolean verify;
 	gboolean overlap;
 	gboolean json;
-	int repeat;
+	char *repeat;
+	unsigned int passes;
 	uint64_t lag_us;
 	uint64_t limit_bytes;
 };
 
-static struct options options = { .repeat = 1 };
+static struct options options = { .passes = 1 };
 
 static const GOptionEntry entries[] = {
-	{ "backend", 'b', 0, G_OPTION_ARG_STRING, &options.backend,
+	{ "backend", 'b', 0, G_OPTION_ARG_FILENAME, &options.backend,
 	  "cuda, host or auto (default: VPMM_BACKEND, or auto)", "B" },
-	{ "allocator", 'a', 0, G_OPTION_ARG_STRING, &options.allocator,
+	{ "allocator", 'a', 0, G_OPTION_ARG_FILENAME, &options.allocator,
 	  "vpmm (default), async or malloc", "A" },
 	{ "verify", 'v', 0, G_OPTION_ARG_NONE, &options.verify,
 	  "Write to each allocation, and check it before its free", NULL },
-	{ "lag", 'l', 0, G_OPTION_ARG_STRING, &options.lag,
+	{ "lag", 'l', 0, G_OPTION_ARG_FILENAME, &options.lag,
 	  "Complete work T after it was submitted: 50us, 1ms, 2s (host)", "T" },
-	{ "repeat", 'r', 0, G_OPTION_ARG_INT, &options.repeat,
+	{ "repeat", 'r', 0, G_OPTION_ARG_FILENAME, &options.repeat,
 	  "Run each trace N times on the same pool", "N" },
-	{ "limit", 'm', 0, G_OPTION_ARG_STRING, &options.limit,
+	{ "limit", 'm', 0, G_OPTION_ARG_FILENAME, &options.limit,
 	  "Limit the device to BYTES of memory: 512M, 8G", "BYTES" },
 	{ "overlap", 'O', 0, G_OPTION_ARG_NONE, &options.overlap,
 	  "Compare memory and time for values of VPMM_OVERLAP (host)", NULL },
-	{ "tags", 't', 0, G_OPTION_ARG_STRING, &options.tags,
+	{ "tags", 't', 0, G_OPTION_ARG_FILENAME, &options.tags,
 	  "Give blocks pausable tags by RULE: kept, stream, size", "RULE" },
 	{ "picture", 'p', 0, G_OPTION_ARG_FILENAME, &options.picture,
 	  "Draw memory and addresses: FILE.svg, FILE.html", "FILE" },
-	{ "export", 'e', 0, G_OPTION_ARG_STRING, &options.export,
+	{ "export", 'e', 0, G_OPTION_ARG_FILENAME, &options.export,
 	  "Write a replay as memory_viz or perfetto, the stacks of a dump as pprof or stacks", "FORMAT" },
 	{ "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
 	  "Where the export goes (default: standard output)", "FILE" },
@@ -97,7 +99,7 @@ static int check_export(void)
 {
 	if (strcmp(options.allocator, "vpmm") != 0)
 		return cli_refuse("--export: expected --allocator=vpmm");
-	if (options.traces[1] || options.repeat > 1)
+	if (options.traces[1] || options.passes > 1)
 		return cli_refuse("--export: expected one trace, and one pass");
 	if (options.picture)
 		return cli_refuse("--export: expected no --picture beside it");
@@ -126,8 +128,8 @@ static int check_options(void)
 		options.allocator = g_strdup("vpmm");
 	if (!g_strv_contains((const char *const[]){ "vpmm", "async", "malloc", NULL }, options.allocator))
 		return cli_refuse("--allocator: \"%s\" is none, expected vpmm, async or malloc", options.allocator);
-	if (options.repeat < 1)
-		return cli_refuse("--repeat: expected at least 1");
+	if (units_parse_count("--repeat", options.repeat, 1, INT_MAX, &options.passes))
+		return cli_refuse("%s", fail_text());
 	if (options.lag && units_parse_time("--lag", options.lag, &options.lag_us))
 		return cli_refuse("%s", fail_text());
 	if (options.limit && units_parse_bytes("--limit", options.limit, &options.limit_bytes))
@@ -153,6 +155,7 @@ static void free_options(void)
 	g_free(options.allocator);
 	g_free(options.lag);
 	g_free(options.limit);
+	g_free(options.repeat);
 	g_free(options.tags);
 	g_free(options.picture);
 	g_free(options.export);
@@ -209,7 +212,7 @@ static int run_passes(struct replay_setup *setup, const struct report_run *run, 
 	struct report_row row;
 	int err = 0;
 
-	setup->passes = (unsigned int)options.repeat;
+	setup->passes = options.passes;
 	setup->stop = &interrupt_signal;
 	progress_begin(setup->progress, "replaying");
 	for (unsigned int pass = 1; pass <= setup->passes; pass++) {
@@ -289,7 +292,7 @@ static int run_pool(const struct trace *trace, const struct report_run *run, con
 	if (err)
 		return err;
 	if (picture) {
-		picture_begin(picture, trace, (unsigned int)options.repeat);
+		picture_begin(picture, trace, options.passes);
 		setup.watch = picture_watch(picture, setup.allocator, PICTURE_TAKEN);
 	} else if (lookers->export) {
 		setup.watch = export_watch(lookers->export, trace, setup.allocator);
@@ -397,7 +400,7 @@ static int tell_overlap(const char *name, const struct choice *choice, bool *fai
 	for (const struct trace *pool = trace; pool && !err; pool = pool->next) {
 		struct overlap_rows rows = { .trace = pool, .choice = choice };
 
-		err = overlap_rows_run(&rows, (unsigned int)options.repeat);
+		err = overlap_rows_run(&rows, options.passes);
 		if (!err && options.json)
 			overlap_rows_json(&rows, stdout);
 		else if (!err)

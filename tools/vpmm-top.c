@@ -30,9 +30,9 @@ static struct {
 
 static const GOptionEntry entries[] = {
 	{ "once", '1', 0, G_OPTION_ARG_NONE, &options.once, "Print one table and exit", NULL },
-	{ "sort", 's', 0, G_OPTION_ARG_STRING, &options.sort,
+	{ "sort", 's', 0, G_OPTION_ARG_FILENAME, &options.sort,
 	  "By taken (default), live, stranded, waits or pid", "COLUMN" },
-	{ "delay", 'd', 0, G_OPTION_ARG_STRING, &options.delay, "Look again after T: 500ms, 2s (default: 1s)", "T" },
+	{ "delay", 'd', 0, G_OPTION_ARG_FILENAME, &options.delay, "Look again after T: 500ms, 2s (default: 1s)", "T" },
 	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json, "Print one JSON object for each pool and budget and exit", NULL },
 	{ "openmetrics", 'o', 0, G_OPTION_ARG_NONE, &options.openmetrics, "Print OpenMetrics, for Prometheus, and exit",
 	  NULL },

@@ -90,8 +90,14 @@ refuses "bad limit" '--limit: "1MB" is no number of bytes' --limit=1MB "$work/tw
 refuses "enormous limit" '--limit: 99999999T is larger than 64 bits can say' --limit=99999999T "$work/two.trace"
 refuses "tiny limit" '--limit: 1M: expected 2097152 bytes or more' --backend=host --limit=1M "$work/two.trace"
 refuses "no limit" '--limit: expected at least one byte' --limit=0 "$work/two.trace"
-refuses "no pass" '--repeat: expected at least 1' --repeat=0 "$work/two.trace"
-refuses "bad number of passes" "Cannot parse integer value" --repeat=x "$work/two.trace"
+for passes in 0 -1 x 0x2 99999999999 ''; do
+	refuses "$passes passes" '--repeat: expected a number from 1 to 2147483647' --repeat="$passes" "$work/two.trace"
+done
+verdict "numbers are decimal" "$(replay 0 --json --repeat=010 "$work/two.trace"
+	[ "$(wc -l <"$work/out")" -eq 10 ] || cat "$work/out")"
+refuses "a value in letters that the locale does not have" "--tags: \"$(printf '\303\244')\" is none" \
+	--tags="$(printf '\303\244')" "$work/two.trace"
+refuses "an export without a name" "--output: : No such file" --export=perfetto --output= "$work/two.trace"
 refuses "absent trace" "$work/none.trace: No such file or directory" "$work/none.trace"
 VPMM_PAGE_SIZE=2Q
 export VPMM_PAGE_SIZE

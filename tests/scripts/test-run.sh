@@ -90,6 +90,8 @@ refuses "unknown option" "Unknown option --fast" --fast ls
 refuses "bad limit" '--limit: "1MB" is no number of bytes' --limit=1MB ls
 refuses "bad budget" '--budget: a b:1G: expected NAME' "--budget=a b:1G" ls
 refuses "bad size of a budget" '--budget: a:1X: expected a number of bytes' --budget=a:1X ls
+verdict "a budget in a folder with letters that the locale does not have" "$(LC_ALL=C; export LC_ALL
+	vrun 0 --budget="/$(printf '\303\274')/b:1G" true)"
 refuses "a budget with --monitor" '--budget: not with --monitor' --budget=a:1G --monitor ls
 refuses "no limit" '--limit: expected at least one byte' --limit=0 ls
 refuses "report of what is not served" '--report: with --monitor' --monitor --report ls
