@@ -55,6 +55,21 @@ static bool names_process(const char *pattern)
 	return at;
 }
 
+/* A program finds that out too late: it would go on without libvpmm. */
+static int check_file(const char *option, const char *pattern)
+{
+	g_autofree char *name = unescape(pattern);
+	int err = 0;
+
+	if (names_process(pattern) || access(name, F_OK))
+		return 0;
+	if (g_file_test(name, G_FILE_TEST_IS_DIR))
+		err = -EISDIR;
+	else if (access(name, W_OK))
+		err = -errno;
+	return err ? fail_set(err, "%s: %s: %s", option, name, g_strerror(-err)) : 0;
+}
+
 /* Whether a file of this name, if it is there, can be replaced: a device, a pipe or a folder must not be. */
 static bool is_replaceable(const char *name)
 {
@@ -86,6 +101,8 @@ int traces_absolute(const char *option, const char *name, char **pattern)
 	escaped = escape(here);
 	absolute = g_canonicalize_filename(name, escaped);
 	err = check_folder(option, absolute);
+	if (!err)
+		err = check_file(option, absolute);
 	if (!err)
 		*pattern = g_steal_pointer(&absolute);
 	return err;

@@ -55,8 +55,8 @@ static int check_options(struct control_request *request)
 
 	if (options.resume + options.prepare + options.status > 1)
 		return fail_set(-EINVAL, "--resume, --prepare and --status: expected one of them");
-	if (options.drop && (options.resume || options.prepare || options.status))
-		return fail_set(-EINVAL, "--drop: only for a pause");
+	if ((options.drop || options.wait) && (options.resume || options.prepare || options.status))
+		return fail_set(-EINVAL, "--%s: only for a pause", options.drop ? "drop" : "wait");
 	request->wait_ms = WAIT_MS;
 	if (options.wait && units_parse_time("--wait", options.wait, &us))
 		return -EINVAL;

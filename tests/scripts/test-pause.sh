@@ -207,6 +207,7 @@ refuses '"x" is no process id' x
 refuses 'unexpected argument "b"' 1 a b
 refuses "--resume, --prepare and --status: expected one of them" --resume --status 1
 refuses "--drop: only for a pause" --drop --resume 1
+refuses "--wait: only for a pause" --wait=5s --status 1
 refuses "the name of a tag has 1 to 63 bytes" 1 ""
 refuses '--wait: "5" is no time with a unit' --wait=5 1
 verdict "not beside --monitor" "$(run 2 vpmm-run --monitor --pausable ls; says err "--pausable: with --monitor")"

@@ -116,6 +116,13 @@ verdict "what cannot be recorded any more is said" "$(
 	[ "$(grep -c 'nothing more' "$work/err")" -eq 1 ] || cat "$work/err")"
 refuses "trace without a name" '--trace: expected the name' --trace= ls
 refuses "no folder for the trace" "--trace: $work/none: No such file" --trace="$work/none/x" ls
+refuses "a folder for the trace" "--trace: $work/other: Is a directory" --trace="$work/other" ls
+if [ "$(id -u)" -ne 0 ]; then
+	: >"$work/kept" && chmod a-w "$work/kept"
+	refuses "a trace that cannot be written" "--trace: $work/kept: Permission denied" --trace="$work/kept" ls
+else
+	skip "a trace that cannot be written" "root can write it"
+fi
 refuses "no folder for the report" "--report: $work/none/x: No such file" --report="$work/none/x" ls
 verdict "bad setting" "$(VPMM_OVERHEAD=x; export VPMM_OVERHEAD; vrun 2 ls
 	says err "vpmm-run: vpmm_opts_from_env: VPMM_OVERHEAD=x"; silent out)"
