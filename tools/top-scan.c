@@ -336,7 +336,7 @@ static void clean_tags(struct top_pool *pool)
 }
 
 /* A process can have its page open several times. */
-static bool is_known(const GArray *rows, pid_t pid, uint64_t number)
+static bool is_shown(const GArray *rows, pid_t pid, uint64_t number)
 {
 	for (guint i = rows->len; i-- > 0 && g_array_index(rows, struct top_row, i).pid == pid;) {
 		if (g_array_index(rows, struct top_row, i).pool.number == number)
@@ -351,7 +351,7 @@ static void add_rows(GArray *rows, const struct top_process *process, struct top
 
 	g_strlcpy(row.command, process->command, sizeof(row.command));
 	for (uint32_t i = 0; i < page->count; i++) {
-		if (is_known(rows, row.pid, page->pools[i].number))
+		if (is_shown(rows, row.pid, page->pools[i].number))
 			continue;
 		row.pool = page->pools[i];
 		row.pool.backend[sizeof(row.pool.backend) - 1] = '\0';

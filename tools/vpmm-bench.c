@@ -137,7 +137,7 @@ static int read_words(void)
 	return status;
 }
 
-static int check_counts(void)
+static int parse_counts(void)
 {
 	const bool quick = options.quick;
 
@@ -155,7 +155,7 @@ static int check_options(void)
 {
 	int status;
 
-	status = check_counts();
+	status = parse_counts();
 	if (!status && options.limit && units_parse_bytes("--limit", options.limit, &options.limit_bytes))
 		status = cli_refuse("%s", fail_text());
 	if (!status && options.limit && !options.limit_bytes)

@@ -145,7 +145,7 @@ static int check_old(const char *name)
 }
 
 /* As check_old(), and whether a file can be created beside it. */
-static int check_place(const char *name)
+static int check_plan_place(const char *name)
 {
 	char *real = realpath(name, NULL), *folder = g_path_get_dirname(real ? real : name);
 	int err;
@@ -297,7 +297,7 @@ struct warm *plan_file_read(struct vpmm_pool *pool, const struct backend_info *i
 	lock_assert_held(&core->lock);
 	error_keep(&kept);
 	/* The exit of the process is too late for that: it writes the plan without a word. */
-	err = check_place(pool->plan->name);
+	err = check_plan_place(pool->plan->name);
 	if (err) {
 		cannot_write(err, pool->plan->name);
 		log_report(&core->log, "%s", error_get());
