@@ -124,11 +124,10 @@ for tool in bench info pause replay run top; do
 done >"$work/accepted"
 none_left "every option that a tool's page names exists" "$work/accepted"
 
-# Those of single calls are looked up, and follow as they are rewritten.
-for page in "$man"/*.[157]; do
+for page in "$man"/*.[1-8]; do
 	awk -f "$top_srcdir/tests/support/sentences.awk" "$page" | sed "s/^/${page##*/}: /"
 done >"$work/sentences"
-verdict "sentences of the guides and of the tools' pages have at most 25 words, and begin with a noun" "$(cat "$work/sentences")"
+verdict "sentences of the pages have at most 25 words, and begin with a noun" "$(cat "$work/sentences")"
 
 # A string can also be a constant of the headers, in a message.
 # Those of the preload object are none of a pool's.

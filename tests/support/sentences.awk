@@ -22,9 +22,10 @@ function take(word)
 		flush()
 }
 
-FNR == 1 { flush(); mdoc = /^\.\\"/; display = 0 }
+FNR == 1 { flush(); mdoc = /^\.\\"/; display = synopsis = 0 }
 
 mdoc && /^\.\\"/ { next }
+mdoc && /^\.Sh/ { synopsis = /SYNOPSIS/ }
 mdoc && /^\.Bd/ { display = 1 }
 mdoc && /^\.Ed/ { display = 0 }
 mdoc && /^\.(Bd|Bl|D1|Dl|Ed|El|It|Pp|Sh|Ss)/ { flush(); next }
@@ -33,7 +34,7 @@ mdoc && /^\.(Bd|Bl|D1|Dl|Ed|El|It|Pp|Sh|Ss)/ { flush(); next }
 !mdoc && (/^```/ || /^$/ || /^    / || /^- /) { flush() }
 !mdoc && (/^```/ || /^    /) { next }
 
-display { next }
+display || synopsis { next }
 
 {
 	macros = mdoc && /^\./
