@@ -193,7 +193,9 @@ static void print_budget(FILE *out, const struct top_budget *budget)
 		units_format_bytes(taken, holder->taken);
 		units_format_bytes(idle, holder->idle);
 		units_format_bytes(floor, holder->floor);
-		fprintf(out, "%7ld %-15.15s %8s %8s %8s\n", (long)holder->pid, holder->command, taken, idle, floor);
+		fprintf(out, "%7ld ", (long)holder->pid);
+		units_print_cell(out, holder->command, 15);
+		fprintf(out, " %8s %8s %8s\n", taken, idle, floor);
 	}
 }
 

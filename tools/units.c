@@ -93,6 +93,17 @@ char *units_printable(char *text)
 	return text;
 }
 
+void units_print_cell(FILE *out, const char *text, unsigned int width)
+{
+	const char *end = text;
+
+	while (*end && width) {
+		end = g_utf8_next_char(end);
+		width--;
+	}
+	fprintf(out, "%.*s%*s", (int)(end - text), text, (int)width, "");
+}
+
 void units_format_bytes(char text[UNITS_TEXT], uint64_t bytes)
 {
 	static const char *const units[] = { "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };

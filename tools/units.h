@@ -57,6 +57,14 @@ char *units_trace_name(const char *trace);
 char *units_printable(char *text);
 
 /**
+ * units_print_cell() - print a text in a column of a table
+ * @out: where to
+ * @text: as units_printable() has left it
+ * @width: characters of the column: a longer text is cut, behind a shorter one there are blanks
+ */
+void units_print_cell(FILE *out, const char *text, unsigned int width);
+
+/**
  * units_format_bytes() - bytes in the largest unit of which there is one, such as "2.00 MiB"
  */
 void units_format_bytes(char text[UNITS_TEXT], uint64_t bytes);

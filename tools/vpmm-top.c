@@ -117,8 +117,10 @@ static void print_row(FILE *out, const struct top_row *row, const struct top_row
 	format_rate(calls, row, before, before ? (double)(p->mallocs - before->pool.mallocs) : 0);
 	format_rate(waits, row, before, before ? (double)(p->waits - before->pool.waits) : 0);
 	format_rate(stood, row, before, before ? 1e3 * (stood_s(p) - stood_s(&before->pool)) : 0);
-	fprintf(out, "%7ld %-10.10s %3d %8s %8s %8s %8s %8s %6s %5s\n", (long)row->pid, row->command, p->device, taken, live,
-	       stranded, limit, calls, waits, stood);
+	fprintf(out, "%7ld ", (long)row->pid);
+	units_print_cell(out, row->command, 10);
+	fprintf(out, " %3d %8s %8s %8s %8s %8s %6s %5s\n", p->device, taken, live, stranded, limit, calls, waits,
+		stood);
 }
 
 /* Below their pool. */
@@ -128,7 +130,9 @@ static void print_tags(FILE *out, const struct top_pool *pool)
 
 	for (uint32_t i = 0; i < pool->tag_count; i++) {
 		units_format_bytes(live, pool->tags[i].live);
-		fprintf(out, "%10s%-21.21s %8s\n", "", pool->tags[i].name, live);
+		fprintf(out, "%10s", "");
+		units_print_cell(out, pool->tags[i].name, 21);
+		fprintf(out, " %8s\n", live);
 	}
 }
 
@@ -142,8 +146,8 @@ static void print_table(FILE *out, const GArray *rows, const GArray *before)
 	units_format_bytes(text, taken);
 	fprintf(out, "%u pool%s, %s taken\n\n", rows->len, rows->len == 1 ? "" : "s", text);
 	/* No wider than a terminal of 80 columns. */
-	fprintf(out, "%7s %-10s %3s %8s %8s %8s %8s %8s %6s %5s\n", "PID", "COMMAND", "DEV", "TAKEN", "LIVE", "STRANDED",
-	       "LIMIT", "MALLOC/S", "WAIT/S", "STOOD");
+	fprintf(out, "%7s %-10s %3s %8s %8s %8s %8s %8s %6s %5s\n", "PID", "COMMAND", "DEV", "TAKEN", "LIVE",
+		"STRANDED", "LIMIT", "MALLOC/S", "WAIT/S", "STOOD");
 	for (guint i = 0; i < rows->len; i++) {
 		const struct top_row *row = &g_array_index(rows, struct top_row, i);
 
