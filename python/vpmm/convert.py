@@ -170,6 +170,11 @@ def _open(name: str) -> BinaryIO:
     return file
 
 
+def _reason(error: Exception) -> str:
+    """Without the number and the name that Python adds."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 def _write(lines: List[str], out: TextIO) -> None:
     for line in lines:
         out.write(line + "\n")
@@ -184,18 +189,18 @@ def main(arguments: Sequence[str]) -> int:
     try:
         lines = convert(load(_open(arguments[0])))
     except (Damaged, OSError, EOFError) as error:
-        print(f"vpmm.convert: {arguments[0]}: {error}", file=sys.stderr)
+        print(f"vpmm.convert: {arguments[0]}: {_reason(error)}", file=sys.stderr)
         return 2
     try:
         if len(arguments) == 2:
             with open(arguments[1], "w", encoding="ascii") as out:
                 _write(lines, out)
         elif sys.stdout is None:
-            raise OSError("standard output is closed")
+            raise OSError("it is closed")
         else:
             _write(lines, sys.stdout)
     except OSError as error:
-        print(f"vpmm.convert: {error}", file=sys.stderr)
+        print(f"vpmm.convert: {error.filename or 'standard output'}: {_reason(error)}", file=sys.stderr)
         return 2
     return 0
 

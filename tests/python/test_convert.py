@@ -118,13 +118,13 @@ class Program(unittest.TestCase):
         self.assertIn(b"vpmm.convert: -: it is no pickle", done.stderr)
         done = self.run_it("/nowhere/at/all")
         self.assertEqual(done.returncode, 2)
-        self.assertIn(b"No such file", done.stderr)
+        self.assertEqual(done.stderr, b"vpmm.convert: /nowhere/at/all: No such file or directory\n")
         self.assertEqual(self.run_it().returncode, 2)
 
     def test_closed(self):
         """Its standard descriptors may be closed, and standard output full."""
         data = pickle.dumps({"segments": [], "device_traces": [[entry("alloc", 0x1000, 512, 100)]]})
-        for redirection, reason in (("<&-", b"standard input is closed"), (">&-", b"standard output is closed"),
+        for redirection, reason in (("<&-", b"standard input is closed"), (">&-", b"standard output: it is closed"),
                                     (">/dev/full", b"No space left on device")):
             done = subprocess.run(["sh", "-c", f'exec "$0" -m vpmm.convert - {redirection}', sys.executable],
                                   input=data, capture_output=True, check=False)
