@@ -20,9 +20,9 @@
 /* Joining takes microseconds; a process that was stopped meanwhile keeps others out. */
 #define JOIN_WAIT_MS 5000
 
-/* Descriptors with a locked slot, for a forked child to close; 0: none, as descriptor_raise() keeps that free. */
+/* Budgets with a locked slot, whose descriptors a forked child closes; NULL: none. */
 #define KEPT 1024
-static _Atomic int kept[KEPT];
+static struct budget *_Atomic kept[KEPT];
 
 /* -EAGAIN: another description has it. */
 static int lock_byte(int fd, off_t byte, short type)
@@ -145,7 +145,7 @@ void budget_tell(struct budget *budget, struct budget_part *part, uint64_t total
 	struct budget_slot *slot = budget->slot;
 	uint64_t before = part->taken;
 
-	if (budget->fd < 0)
+	if (budget->locks.fd < 0)
 		return;
 	lock_acquire(&budget->lock);
 	budget->idle += idle - part->idle;
@@ -201,7 +201,7 @@ static bool is_locked(const struct budget *budget, const struct budget_slot *slo
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte_of(budget, slot), .l_len = 1 };
 
-	return fcntl(budget->fd, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+	return fcntl(budget->locks.fd, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
 }
 
 static bool is_dead(const struct budget *budget, const struct budget_slot *slot)
@@ -210,20 +210,20 @@ static bool is_dead(const struct budget *budget, const struct budget_slot *slot)
 }
 
 /*
- * The lock of joining is held, as a pool that joins could take the slot between the check and the end. Threads of a pool
- * have that lock in common, so one at a time is here. The slot's own lock is not held: a pool that joins counts each slot
- * that it cannot lock as a living pool's.
+ * The lock of joining is held, as a pool that joins could take the slot between the check and the end. Threads of a
+ * pool have that lock in common, so one at a time is here. The slot's own lock is not held: a pool that joins counts
+ * each slot that it cannot lock as a living pool's.
  */
 static bool bury(struct budget *budget, struct budget_slot *slot)
 {
 	bool dead;
 
-	if (!is_dead(budget, slot) || lock_byte(budget->fd, BUDGET_BYTE_JOIN, F_WRLCK))
+	if (!is_dead(budget, slot) || lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_WRLCK))
 		return false;
 	dead = is_dead(budget, slot);
 	if (dead)
 		empty_slot(slot);
-	lock_byte(budget->fd, BUDGET_BYTE_JOIN, F_UNLCK);
+	lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_UNLCK);
 	return dead;
 }
 
@@ -232,6 +232,9 @@ static bool bury_all(struct budget *budget)
 	bool any = false;
 
 	lock_assert_held(&budget->lock);
+	/* What has its number, if the program has closed it, knows of no locks. */
+	if (!descriptor_is_own(&budget->locks))
+		return false;
 	for_each_other(slot, budget)
 		any |= bury(budget, slot);
 	if (any) {
@@ -282,7 +285,7 @@ bool budget_take(struct budget *budget, struct budget_part *part, uint64_t total
 {
 	bool taken;
 
-	if (total <= part->taken || budget->fd < 0)
+	if (total <= part->taken || budget->locks.fd < 0)
 		return true;
 	lock_acquire(&budget->lock);
 	taken = take_for_all(budget, beside(budget, part) + total);
@@ -308,7 +311,7 @@ static void look_at_slots(struct budget *budget, struct found *found)
 	for (unsigned int i = 0; i < BUDGET_SLOTS; i++) {
 		struct budget_slot *slot = &budget->file->slots[i];
 
-		if (lock_byte(budget->fd, byte_of(budget, slot), F_WRLCK)) {
+		if (lock_byte(budget->locks.fd, byte_of(budget, slot), F_WRLCK)) {
 			found->living++;
 			found->floors += MIN(atomic_load(&slot->floor), budget_size(budget));
 			continue;
@@ -317,7 +320,7 @@ static void look_at_slots(struct budget *budget, struct found *found)
 		if (!found->free)
 			found->free = slot;
 		else
-			lock_byte(budget->fd, byte_of(budget, slot), F_UNLCK);
+			lock_byte(budget->locks.fd, byte_of(budget, slot), F_UNLCK);
 		if (found->free && i >= budget_used(budget))
 			break;
 	}
@@ -369,7 +372,7 @@ static int lock_join(struct budget *budget)
 	int err;
 
 	for (int ms = 0; ms < JOIN_WAIT_MS; ms++) {
-		err = lock_byte(budget->fd, BUDGET_BYTE_JOIN, F_WRLCK);
+		err = lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_WRLCK);
 		if (err != -EAGAIN && err != -EACCES && err != -EINTR)
 			return err ? error_set(err, "%s: cannot be locked: %s", budget->name, g_strerror(-err)) : 0;
 		g_usleep(1000);
@@ -378,12 +381,12 @@ static int lock_join(struct budget *budget)
 			 JOIN_WAIT_MS / 1000);
 }
 
-static int note_descriptor(struct budget *budget)
+static int note_budget(struct budget *budget)
 {
 	for (size_t i = 0; i < KEPT; i++) {
-		int none = 0;
+		struct budget *none = NULL;
 
-		if (atomic_compare_exchange_strong(&kept[i], &none, budget->fd)) {
+		if (atomic_compare_exchange_strong(&kept[i], &none, budget)) {
 			budget->kept = &kept[i];
 			return 0;
 		}
@@ -396,7 +399,7 @@ static int join_file(struct budget *budget, const struct budget_terms *terms, ui
 	struct found found;
 	int err;
 
-	err = note_descriptor(budget);
+	err = note_budget(budget);
 	if (err)
 		return err;
 	err = lock_join(budget);
@@ -406,13 +409,13 @@ static int join_file(struct budget *budget, const struct budget_terms *terms, ui
 	err = agree_on_terms(budget, terms, size, &found);
 	if (!err)
 		occupy_slot(budget, terms, found.free);
-	lock_byte(budget->fd, BUDGET_BYTE_JOIN, F_UNLCK);
+	lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_UNLCK);
 	if (err)
 		goto err_kept;
 	return 0;
 
 err_kept:
-	atomic_store(budget->kept, 0);
+	atomic_store(budget->kept, NULL);
 	return err;
 }
 
@@ -432,7 +435,7 @@ int budget_join(const struct budget_terms *terms, struct budget **budget)
 	lock_init(&made->lock, LOCK_BUDGET);
 	made->name = g_strndup(terms->name, length);
 	path = budget_path(made->name, terms->uuid);
-	err = budget_open(path, &made->fd, &made->file);
+	err = budget_open(path, &made->locks, &made->file);
 	g_free(path);
 	if (err)
 		goto err_free;
@@ -446,7 +449,7 @@ int budget_join(const struct budget_terms *terms, struct budget **budget)
 	return 0;
 
 err_close:
-	budget_close(made->fd, made->file);
+	budget_close(&made->locks, made->file);
 err_free:
 	lock_destroy(&made->lock);
 	g_free(made->name);
@@ -458,9 +461,11 @@ void budget_leave(struct budget *budget)
 {
 	empty_slot(budget->slot);
 	/* First, so that a child of a fork does not close what has the number next. */
-	atomic_store(budget->kept, 0);
-	close(budget->fd);
-	budget->fd = -1;
+	atomic_store(budget->kept, NULL);
+	/* Otherwise the mapping would keep it. */
+	if (descriptor_is_own(&budget->locks))
+		lock_byte(budget->locks.fd, byte_of(budget, budget->slot), F_UNLCK);
+	descriptor_close(&budget->locks);
 	futex_bump(&budget->file->released);
 }
 
@@ -468,7 +473,7 @@ void budget_free(struct budget *budget)
 {
 	if (!budget)
 		return;
-	budget_close(-1, budget->file);
+	budget_close(&budget->locks, budget->file);
 	lock_destroy(&budget->lock);
 	g_free(budget->name);
 	g_free(budget);
@@ -477,9 +482,9 @@ void budget_free(struct budget *budget)
 void budget_forked(void)
 {
 	for (size_t i = 0; i < KEPT; i++) {
-		int fd = atomic_exchange(&kept[i], 0);
+		struct budget *budget = atomic_exchange(&kept[i], NULL);
 
-		if (fd)
-			close(fd);
+		if (budget)
+			descriptor_close(&budget->locks);
 	}
 }

@@ -100,23 +100,25 @@ out:
 	return err ? err : fd;
 }
 
-static int judge_budget_file(int fd, const char *path, struct stat *st)
+static int judge_budget_file(int fd, const char *path)
 {
-	if (fstat(fd, st))
+	struct stat st;
+
+	if (fstat(fd, &st))
 		return fail_file(path, "cannot be examined");
-	if (!S_ISREG(st->st_mode))
+	if (!S_ISREG(st.st_mode))
 		return error_set(-EINVAL, "%s: is no regular file", path);
-	if (st->st_uid != geteuid())
-		return error_set(-EINVAL, "%s: belongs to user %u: expected a file of user %u", path, st->st_uid,
+	if (st.st_uid != geteuid())
+		return error_set(-EINVAL, "%s: belongs to user %u: expected a file of user %u", path, st.st_uid,
 				 geteuid());
-	if (st->st_mode & NOT_MINE)
+	if (st.st_mode & NOT_MINE)
 		return error_set(-EINVAL, "%s: others can open it, as its mode is %#o: expected 0600", path,
-				 st->st_mode & 07777);
-	if (st->st_nlink != 1)
-		return error_set(-EINVAL, "%s: has %lu names: expected 1", path, (unsigned long)st->st_nlink);
-	if (st->st_size != sizeof(struct budget_file))
+				 st.st_mode & 07777);
+	if (st.st_nlink != 1)
+		return error_set(-EINVAL, "%s: has %lu names: expected 1", path, (unsigned long)st.st_nlink);
+	if (st.st_size != sizeof(struct budget_file))
 		return error_set(-EINVAL, "%s: has %lld bytes: expected %zu. It is no file of a budget, or one of "
-				 "another version", path, (long long)st->st_size, sizeof(struct budget_file));
+				 "another version", path, (long long)st.st_size, sizeof(struct budget_file));
 	return 0;
 }
 
@@ -150,7 +152,7 @@ out:
 	return err;
 }
 
-static int open_budget_file(int folder, const char *path, const char *name, struct stat *st)
+static int open_budget_file(int folder, const char *path, const char *name)
 {
 	int fd, err;
 
@@ -165,73 +167,56 @@ static int open_budget_file(int folder, const char *path, const char *name, stru
 	if (fd < 0)
 		return errno == ELOOP ? error_set(-EINVAL, "%s: is a symbolic link: expected a file", path) :
 		       fail_file(path, "cannot be opened");
-	err = judge_budget_file(fd, path, st);
+	err = judge_budget_file(fd, path);
 	if (err)
 		close(fd);
 	return err ? err : fd;
 }
 
 /*
- * The mapping is of a descriptor of its own, as it keeps that alive, and a child of a raw clone() would keep the locks
- * with it.
+ * The mapping keeps the locks, as a program may close descriptors that it does not know. A child of the process has no
+ * mapping, and no lock once it has closed its descriptor.
  */
-static int map_budget_file(int folder, const char *path, const char *name, const struct stat *same,
-			   struct budget_file **file)
+static int map_budget_file(int fd, const char *path, struct budget_file **file)
 {
-	struct stat st = { 0 };
-	void *at;
-	int fd, err = 0;
+	void *at = mmap(NULL, sizeof(**file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-	fd = open_budget_file(folder, path, name, &st);
-	if (fd < 0)
-		return fd;
-	if (st.st_dev != same->st_dev || st.st_ino != same->st_ino) {
-		err = error_set(-EBUSY, "%s: was replaced meanwhile", path);
-		goto out;
-	}
-	at = mmap(NULL, sizeof(**file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (at == MAP_FAILED) {
-		err = fail_file(path, "cannot be mapped");
-		goto out;
-	}
+	if (at == MAP_FAILED)
+		return fail_file(path, "cannot be mapped");
 	madvise(at, sizeof(**file), MADV_DONTFORK);
-	*file = at;
-	if (memcmp((*file)->magic, BUDGET_MAGIC, sizeof(BUDGET_MAGIC))) {
-		err = error_set(-EINVAL, "%s: does not begin as a file of a budget does, or is of another version",
-				path);
+	if (memcmp(((struct budget_file *)at)->magic, BUDGET_MAGIC, sizeof(BUDGET_MAGIC))) {
 		munmap(at, sizeof(**file));
+		return error_set(-EINVAL, "%s: does not begin as a file of a budget does, or is of another version",
+				 path);
 	}
-out:
-	close(fd);
-	return err;
+	*file = at;
+	return 0;
 }
 
-int budget_open(const char *path, int *fd, struct budget_file **file)
+int budget_open(const char *path, struct descriptor *locks, struct budget_file **file)
 {
 	char *name = g_path_get_basename(path);
-	int folder, got, err;
-	struct stat st = { 0 };
+	int folder, fd, err;
 
 	folder = open_budget_folder(path);
 	if (folder < 0) {
 		err = folder;
 		goto out;
 	}
-	got = open_budget_file(folder, path, name, &st);
-	err = got < 0 ? got : map_budget_file(folder, path, name, &st, file);
+	fd = open_budget_file(folder, path, name);
+	err = fd < 0 ? fd : map_budget_file(fd, path, file);
 	if (!err)
-		*fd = got;
-	else if (got >= 0)
-		close(got);
+		*locks = descriptor_note(fd);
+	else if (fd >= 0)
+		close(fd);
 	close(folder);
 out:
 	g_free(name);
 	return err;
 }
 
-void budget_close(int fd, struct budget_file *file)
+void budget_close(struct descriptor *locks, struct budget_file *file)
 {
 	munmap(file, sizeof(*file));
-	if (fd >= 0)
-		close(fd);
+	descriptor_close(locks);
 }

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/descriptor.h"
+
 #define BUDGET_SLOTS 256
 
 #define BUDGET_UUID 16
@@ -86,19 +88,19 @@ char *budget_path(const char *name, const unsigned char uuid[BUDGET_UUID]);
 /**
  * budget_open() - open the file of a budget, and create it if there is none
  * @path: of budget_path()
- * @fd: receives a descriptor that no other has the locks of
+ * @locks: receives a descriptor that no other has the locks of; @file keeps these if it is closed
  * @file: receives the contents; a forked child has neither
  *
  * Return: 0; -EINVAL if the file or its folder is not what it should be, or anybody else's; or the error of the system
  * call.
  */
-int budget_open(const char *path, int *fd, struct budget_file **file);
+int budget_open(const char *path, struct descriptor *locks, struct budget_file **file);
 
 /**
  * budget_close() - undo budget_open()
- * @fd: the descriptor, with whatever it has locked; -1: it was closed already
+ * @locks: the descriptor, with whatever it has locked; it may have been closed already
  * @file: the contents
  */
-void budget_close(int fd, struct budget_file *file);
+void budget_close(struct descriptor *locks, struct budget_file *file);
 
 #endif /* BUDGET_FILE_H */

@@ -34,11 +34,11 @@ static inline void futex_wait(const _Atomic uint32_t *word, uint32_t value, uint
  * @lock: held while @taken and @idle change, so that the slot says the same
  * @name: without the size
  * @text: with it
- * @fd: has the lock of the slot; -1: it was left
+ * @locks: has the lock of the slot; none: it was left
  * @file: the contents
  * @slot: the pool's
  * @own: its number
- * @kept: where @fd is noted, for a forked child
+ * @kept: where the budget is noted, for a forked child
  * @taken: bytes of all parts; read without @lock, too
  * @idle: what of those could be given back
  */
@@ -46,11 +46,11 @@ struct budget {
 	struct lock lock;
 	char *name;
 	const char *text;
-	int fd;
+	struct descriptor locks;
 	struct budget_file *file;
 	struct budget_slot *slot;
 	unsigned int own;
-	_Atomic int *kept;
+	struct budget *_Atomic *kept;
 	_Atomic uint64_t taken;
 	uint64_t idle;
 };

@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "budget/inside.h"
+#include "calls/pool.h"
 #include "host/budget-fixture.h"
 #include "support/setting.h"
 
@@ -308,6 +310,53 @@ static void test_child(void)
 	fixture_close(&f);
 }
 
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+static void check_in_child(int fd)
+{
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid)
+		_exit(!is_open(fd));
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+/*
+ * A program may close descriptors that it does not know, and its own file gets the number of one: each pool has its
+ * part as before, and the file stays open, in a child as well.
+ */
+static void test_descriptors(void)
+{
+	struct fixture a, b;
+	void *held, *ptr;
+	int fd, null;
+
+	fixture_open(&a, peer_opts(1));
+	fixture_open(&b, peer_opts(1));
+	held = fixture_malloc(&b, BUDGET_PAGES - 10, b.streams[0]);
+	fd = a.pool->core.extents.budget->locks.fd;
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	g_assert_cmpint(dup2(null, fd), ==, fd);
+	assert_error(vpmm_malloc(a.pool, &ptr, 11 * PAGE, a.streams[0]), ENOMEM, "budget: ");
+	ptr = fixture_malloc(&a, 10, a.streams[0]);
+	fixture_free(&b, held, b.streams[0]);
+	assert_error(vpmm_malloc(b.pool, &held, (BUDGET_PAGES - 9) * PAGE, b.streams[0]), ENOMEM, "budget: ");
+	check_in_child(fd);
+	fixture_free(&a, ptr, a.streams[0]);
+	fixture_close_beside(&a);
+	g_assert_true(is_open(fd));
+	close(fd);
+	close(null);
+	assert_all_is_left(&b);
+	fixture_close(&b);
+}
+
 /* Another user does not get in, and has a budget of the same name alone. */
 static void test_users(void)
 {
@@ -359,6 +408,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/budget-process/fork", test_fork);
 	g_test_add_func("/budget-process/clone", test_clone);
 	g_test_add_func("/budget-process/child", test_child);
+	g_test_add_func("/budget-process/descriptors", test_descriptors);
 	g_test_add_func("/budget-process/users", test_users);
 	result = g_test_run();
 	budget_remove_folder();
