@@ -42,17 +42,17 @@ static void take_other(void)
 /* Until the second thread waits for the first, or is done. */
 static void begin_second(void);
 
+static _Thread_local bool is_second;
+
 static void on_load(void)
 {
-	if (!(other || shared) || loads_left--)
+	if (is_second || !(other || shared) || loads_left--)
 		return;
 	if (other)
 		take_other();
 	else
 		begin_second();
 }
-
-static _Thread_local bool is_second;
 
 static void on_acquire(void)
 {

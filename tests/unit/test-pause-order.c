@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* A tag is paused once more while host memory goes back from the call before: the contents saved now are not touched. */
+/* A tag is paused once more while host memory goes back from the call before: what is saved now is not touched. */
 #define _GNU_SOURCE 1
 #include "core/store.h"
 
