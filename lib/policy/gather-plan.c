@@ -215,26 +215,6 @@ static struct part find_part(const struct gathering *g, struct part_search *sear
 	return (struct part){ place->extent, from, from + search->best->size };
 }
 
-/*
- * The smallest of the heads that take over most of what is missing. Return: whether one was left out that is of the
- * tail's extent.
- */
-static bool choose_head(struct gathering *g)
-{
-	struct part_search search = { .end = PART_HEAD, .up = true, .size = g->size - lead_size(g),
-				      .without = g->tail.extent };
-
-	g->head = find_part(g, &search);
-	if (g->head.extent)
-		return search.left_out;
-	search.up = false;
-	g->head = find_part(g, &search);
-	search.up = true;
-	search.size = head_size(g);
-	g->head = search.size ? find_part(g, &search) : (struct part){ 0 };
-	return search.left_out;
-}
-
 /* Bytes that the lead and the head leave to be created. */
 static size_t bytes_short(struct gathering *g)
 {
@@ -283,7 +263,29 @@ static struct part find_in_rows(const struct gathering *g, enum part_end end)
 	return best;
 }
 
-/* Before a request fails: what is free beside whole extents, in one that cannot move. */
+/*
+ * The smallest of the heads that take over most of what is missing; or, before a request fails, one beside whole
+ * extents. Return: whether one was left out that is of the tail's extent.
+ */
+static bool choose_head(struct gathering *g)
+{
+	struct part_search search = { .end = PART_HEAD, .up = true, .size = g->size - lead_size(g),
+				      .without = g->tail.extent };
+
+	g->head = find_part(g, &search);
+	if (g->head.extent)
+		return search.left_out;
+	search.up = false;
+	g->head = find_part(g, &search);
+	search.up = true;
+	search.size = head_size(g);
+	g->head = search.size ? find_part(g, &search) : (struct part){ 0 };
+	if (!g->head.extent && g->frugal && bytes_short(g))
+		g->head = find_in_rows(g, PART_HEAD);
+	return search.left_out;
+}
+
+/* Before a request fails: a tail beside whole extents. */
 static void choose_rows(struct gathering *g)
 {
 	size_t least = bytes_short(g);
@@ -292,8 +294,6 @@ static void choose_rows(struct gathering *g)
 	g->base_size = 0;
 	g->tail = find_in_rows(g, PART_TAIL);
 	choose_head(g);
-	if (!g->head.extent)
-		g->head = find_in_rows(g, PART_HEAD);
 	if (bytes_short(g) >= least)
 		*g = best;
 }

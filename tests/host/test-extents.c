@@ -321,6 +321,27 @@ static void test_part_of_a_head(void)
 	fixture_close(&f);
 }
 
+/*
+ * At its limit a pool puts a block together of all that is free: the end of the last page, whole pages, and the start
+ * of a page that lies beside these and is in use behind it.
+ */
+static void test_head_beside_pages(void)
+{
+	struct fixture f;
+	char *first, *middle, *last;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .limit = 8 * PAGE });
+	fixture_uncache(&f);
+	first = fixture_malloc_bytes(&f, 3 * PAGE / 2, f.streams[0]);
+	middle = fixture_malloc_bytes(&f, 3 * PAGE, f.streams[0]);
+	last = fixture_malloc_bytes(&f, 11 * PAGE / 4, f.streams[0]);
+	g_assert_true(middle == first + 3 * PAGE / 2 && last == middle + 3 * PAGE);
+	fixture_free(&f, middle, f.streams[0]);
+	fixture_malloc_bytes(&f, 13 * PAGE / 4, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 8 * PAGE);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -342,5 +363,6 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/extents/not-mapped/near", (gconstpointer)(4 * PAGE), test_place_not_mapped);
 	g_test_add_data_func("/extents/not-mapped/far", (gconstpointer)((size_t)1 << 40), test_place_not_mapped);
 	g_test_add_func("/extents/part-of-a-head", test_part_of_a_head);
+	g_test_add_func("/extents/head-beside-pages", test_head_beside_pages);
 	return g_test_run();
 }
