@@ -15,6 +15,7 @@
 #include "torch/share.h"
 #include "torch/torch.h"
 #include "util/captures.h"
+#include "util/lender.h"
 #include "vpmm/torch_class.h"
 
 /* A free that would make the block a graph's. */
@@ -33,7 +34,7 @@ static void enter_child(void)
 {
 	in_child = true;
 	pools_enter_child();
-	share_enter_child();
+	lender_enter_child();
 }
 
 static void begin_use(int device_count, double fraction, const struct torch_hooks *hooks)

@@ -1,22 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/*
- * A name says which socket of the process that has the block answers to it: an abstract one, so that no file is left by
- * whoever is killed. Only processes of the same user are answered; the kernel says who that is. Descriptors travel
- * through the socket, by vpmm_lend(), as taking them out of a process (pidfd_getfd) is what containers refuse.
- */
-#define _GNU_SOURCE 1
+/* The text of names that PyTorch carries, and what they mean for its blocks. */
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "torch/books.h"
@@ -26,7 +13,7 @@
 #include "torch/pools.h"
 #include "torch/share.h"
 #include "torch/torch.h"
-#include "util/descriptor.h"
+#include "util/lender.h"
 #include "vpmm.h"
 
 #define HEX ":%" PRIx64
@@ -36,218 +23,31 @@
 #define NAME_FORMAT "vpmm1:%" PRId32 ":%016" PRIx64 "%016" PRIx64 HEX HEX HEX "/%" PRIx64 HEX
 #define NAME_SCAN "vpmm1:%" SCNd32 ":%16" SCNx64 "%16" SCNx64 HEX_SCAN HEX_SCAN HEX_SCAN "/%" SCNx64 HEX_SCAN "%n"
 
-/* Whoever says nothing for that long is not waited for any longer. */
-#define PATIENCE_S 30
-
-/* Other processes read it: no byte of it is padding. */
-struct name {
-	int32_t pid;
-	uint32_t zero;
-	uint64_t token[2];	/* of the process, which nobody can guess */
-	uint64_t key[3];	/* of vpmm_lend_key() */
-	uint64_t addr;
-	uint64_t serial;	/* of this block, as another may get its address */
-};
-
-struct answer {
-	int64_t err;
-	uint64_t lead;		/* of what is sent, in its memory */
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t token[2];
-/* Written under the lock, and once there is a thread that accepts, by that alone, which reads it without. */
-static struct descriptor listening = { .fd = -1 };
-static atomic_bool in_child;
-
-void share_enter_child(void)
+static bool find_named(const struct lender_name *name, void **base)
 {
-	in_child = true;
-	/* As long as it is open here nobody sees that the parent has ended. */
-	descriptor_close(&listening);
+	return pools_find_shared((const void *)(uintptr_t)name->addr, name->serial, base);
 }
 
-static socklen_t socket_address(const uint64_t *of, struct sockaddr_un *address)
-{
-	int length;
-
-	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	/* The first byte is 0, for an abstract name. */
-	length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "vpmm-torch-%016" PRIx64 "%016" PRIx64,
-			  of[0], of[1]);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-}
-
-static bool set_patience(int fd)
-{
-	struct timeval limit = { .tv_sec = PATIENCE_S };
-
-	return !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) &&
-	       !setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-}
-
-static bool is_own_user(int fd)
-{
-	struct ucred other;
-	socklen_t length = sizeof(other);
-
-	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &length) && other.uid == geteuid();
-}
-
-static bool socket_read(int fd, void *to, size_t size)
-{
-	ssize_t got;
-
-	do
-		got = recv(fd, to, size, MSG_WAITALL);
-	while (got < 0 && errno == EINTR);
-	return got == (ssize_t)size;
-}
-
-static bool socket_write(int fd, const void *from, size_t size)
-{
-	ssize_t put;
-
-	do
-		put = send(fd, from, size, MSG_NOSIGNAL);
-	while (put < 0 && errno == EINTR);
-	return put == (ssize_t)size;
-}
-
-/* Answers one request. */
-static void *answer_one(void *data)
-{
-	int fd = (int)(intptr_t)data;
-	struct answer answer = { 0 };
-	struct name name;
-	size_t lead = 0;
-	void *base;
-
-	if (!set_patience(fd) || !is_own_user(fd) || !socket_read(fd, &name, sizeof(name)))
-		goto out;
-	if (!pools_find_shared((const void *)(uintptr_t)name.addr, name.serial, &base) ||
-	    vpmm_lend_key(NULL, base, name.key, &lead))
-		answer.err = -ENOENT;
-	answer.lead = lead;
-	if (socket_write(fd, &answer, sizeof(answer)) && !answer.err)
-		vpmm_lend(NULL, base, fd);
-out:
-	close(fd);
-	return NULL;
-}
-
-/* A thread that nobody waits for, and that no signal of the program's goes to. */
-static int start_detached(void *(*fn)(void *data), void *data)
-{
-	sigset_t all, before;
-	pthread_attr_t attr;
-	pthread_t thread;
-	int err;
-
-	err = pthread_attr_init(&attr);
-	if (err)
-		return -err;
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&thread, &attr, fn, data);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
-	return -err;
-}
-
-static int open_socket(struct descriptor *made)
-{
-	struct sockaddr_un address;
-	socklen_t length = socket_address(token, &address);
-	int fd = descriptor_raise(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-	int err = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (bind(fd, (struct sockaddr *)&address, length) || listen(fd, SOMAXCONN))
-		err = -errno;
-	if (err)
-		close(fd);
-	else
-		*made = descriptor_note(fd);
-	return err;
-}
-
-/* One that the program has closed is opened once more; who connects to what has its number means the program. */
-static bool is_listening(void)
-{
-	struct descriptor made;
-
-	if (descriptor_is_own(&listening))
-		return true;
-	if (open_socket(&made))
-		return false;
-	pthread_mutex_lock(&lock);
-	listening = made;
-	pthread_mutex_unlock(&lock);
-	return true;
-}
-
-static void *answer_all(void *data)
-{
-	int fd;
-
-	for (;;) {
-		fd = is_listening() ? descriptor_raise(accept4(listening.fd, NULL, NULL, SOCK_CLOEXEC)) : -1;
-		if (fd >= 0 && start_detached(answer_one, (void *)(intptr_t)fd))
-			close(fd);
-		/* Without descriptors or memory it goes on once there are some. */
-		if (fd < 0 && errno != EINTR && errno != ECONNABORTED)
-			usleep(10000);
-	}
-	return data;
-}
-
-/* Under the lock. */
-static int begin_serving(void)
-{
-	int err;
-
-	if (listening.fd >= 0)
-		return 0;
-	if (getrandom(token, sizeof(token), 0) != sizeof(token))
-		return -EIO;
-	err = open_socket(&listening);
-	if (err)
-		return err;
-	err = start_detached(answer_all, NULL);
-	if (err)
-		descriptor_close(&listening);
-	return err;
-}
+static const struct lender_ops ops = { .find = find_named, .lend_key = vpmm_lend_key, .lend = vpmm_lend };
 
 int share_give(void *ptr, char *text, size_t *offset)
 {
-	struct name name = { .pid = getpid(), .addr = (uintptr_t)ptr };
-	size_t lead;
-	void *base;
+	struct lender_name name = { .addr = (uintptr_t)ptr };
 	int err;
 
-	if (in_child)
+	if (lender_in_child())
 		return -EBUSY;
-	if (!books_share(ptr, &name.serial) || !pools_find_shared(ptr, name.serial, &base))
+	if (!books_share(ptr, &name.serial))
 		return -EINVAL;
-	err = vpmm_lend_key(NULL, base, name.key, &lead);
+	err = lender_give(&ops, &name, offset);
 	if (err)
 		return err;
-	pthread_mutex_lock(&lock);
-	err = begin_serving();
-	pthread_mutex_unlock(&lock);
-	if (err)
-		return err;
-	snprintf(text, TORCH_NAME, NAME_FORMAT, name.pid, token[0], token[1], name.key[0], name.key[1], name.key[2],
-		 name.addr, name.serial);
-	*offset = lead + (size_t)((uintptr_t)ptr - (uintptr_t)base);
+	snprintf(text, TORCH_NAME, NAME_FORMAT, name.pid, name.token[0], name.token[1], name.key[0], name.key[1],
+		 name.key[2], name.addr, name.serial);
 	return 0;
 }
 
-static int read_name(const char *text, struct name *name)
+static int read_name(const char *text, struct lender_name *name)
 {
 	int end = 0;
 	int found = sscanf(text, NAME_SCAN, &name->pid, &name->token[0], &name->token[1], &name->key[0], &name->key[1],
@@ -256,46 +56,21 @@ static int read_name(const char *text, struct name *name)
 	return found != 8 || text[end] ? -EINVAL : 0;
 }
 
-static int connect_to(const struct name *name, int *made)
-{
-	struct sockaddr_un address;
-	socklen_t length = socket_address(name->token, &address);
-	int fd = descriptor_raise(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-	int err = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (!set_patience(fd) || connect(fd, (struct sockaddr *)&address, length))
-		err = errno == ECONNREFUSED ? -ESRCH : -errno;
-	else if (!is_own_user(fd))
-		err = -EPERM;
-	if (err)
-		close(fd);
-	else
-		*made = fd;
-	return err;
-}
-
 int vpmm_torch_take(const char *text, int device, void **ptr, size_t *lead, size_t *size)
 {
-	struct answer answer;
-	struct name name = { 0 };
-	int fd = -1, err;
+	struct lender_name name = { 0 };
+	struct lender_answer answer;
 	bool entered;
+	int fd, err;
 
-	if (in_child)
+	if (lender_in_child())
 		return -EBUSY;
 	err = read_name(text, &name);
 	if (!err)
-		err = connect_to(&name, &fd);
+		err = lender_ask(&name, &answer, &fd);
 	if (err)
 		return err;
-	if (!socket_write(fd, &name, sizeof(name)) || !socket_read(fd, &answer, sizeof(answer)))
-		err = -ESRCH;
-	else
-		err = (int)answer.err;
-	if (!err && !device_enter(device, &entered))
-		err = -ENXIO;
+	err = device_enter(device, &entered) ? 0 : -ENXIO;
 	if (!err) {
 		err = vpmm_receive(NULL, ptr, size, fd);
 		device_leave(entered);
@@ -308,7 +83,7 @@ int vpmm_torch_take(const char *text, int device, void **ptr, size_t *lead, size
 
 void vpmm_torch_drop(void *ptr)
 {
-	if (!in_child)
+	if (!lender_in_child())
 		kept_free(ptr, VPMM_STREAM_ANY);
 }
 

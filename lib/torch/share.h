@@ -19,7 +19,4 @@
  */
 int share_give(void *ptr, char *name, size_t *offset);
 
-/* The process is the child of a fork. */
-void share_enter_child(void);
-
 #endif /* TORCH_SHARE_H */

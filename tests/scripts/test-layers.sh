@@ -54,7 +54,7 @@ judge()
 		# Linked with the library as any program is. The allocator class is compiled where it is installed.
 		folder($1) == "torch" && $3 ~ /^vpmm[_\/]/ { next }
 		# These need no GLib.
-		folder($1) ~ /^(preload|torch)$/ && $2 ~ /^util\/(captures|clock|descriptor|text)\.[ch]$/ { next }
+		folder($1) ~ /^(preload|torch)$/ && $2 ~ /^util\/(captures|clock|descriptor|lender|text)\.[ch]$/ { next }
 		!may[folder($1), folder($2)] && !exempt[$1 " " $3] { print $1 " uses " $3 " of " $2 }'
 }
 

@@ -276,7 +276,7 @@ static void test_fork(void)
 /* The descriptor that is listened at. */
 static int listening_descriptor(void)
 {
-	static const char begin[] = "vpmm-torch-";
+	static const char begin[] = "vpmm-lender-";
 
 	for (int fd = 0; fd < 1024; fd++) {
 		struct sockaddr_un found = { 0 };
