@@ -3,10 +3,8 @@
  * What an address says about itself. The driver's answers for mapped memory are the truth, and what NCCL, UCX and MPI
  * can handle; only its ranges are of no use to anybody: they are those of the reservation.
  */
-#include <stdatomic.h>
-#include <stdio.h>
-
 #include "preload/driver.h"
+#include "preload/lent.h"
 #include "preload/library.h"
 #include "preload/primary.h"
 #include "preload/settings.h"
@@ -87,28 +85,40 @@ drv_result cuPointerSetAttribute(const void *value, drv_enum attribute, drv_devi
 	return result;
 }
 
+/*
+ * A handle of legacy IPC stands for the start of a block, or for that of a mapping in it. Programs find out by this how
+ * far behind that an address is, so from then on the mapping that the block starts in is not to begin before the block.
+ */
+static void begin_with_block(drv_deviceptr *base, size_t *size, drv_deviceptr va)
+{
+	struct vpmm_allocation block;
+	drv_deviceptr start;
+	size_t bytes;
+
+	if (!lent_any() || !library_find(va, &block) || !lent_number(block.base) ||
+	    FORWARD(cuMemGetAddressRange_v2, &start, &bytes, va) || start >= (drv_deviceptr)block.base)
+		return;
+	if (base)
+		*base = (drv_deviceptr)block.base;
+	if (size)
+		*size = bytes - (size_t)((drv_deviceptr)block.base - start);
+}
+
 /* Of a block of several extents the driver tells the range of one. Some walk from one to the next by that. */
 drv_result cuMemGetAddressRange_v2(drv_deviceptr *base, size_t *size, drv_deviceptr va)
 {
 	struct vpmm_allocation block;
+	drv_result result;
 
-	if (!settings()->range_block || !library_find(va, &block))
-		return FORWARD(cuMemGetAddressRange_v2, base, size, va);
+	if (!settings()->range_block || !library_find(va, &block)) {
+		result = FORWARD(cuMemGetAddressRange_v2, base, size, va);
+		if (!result)
+			begin_with_block(base, size, va);
+		return result;
+	}
 	if (base)
 		*base = (drv_deviceptr)block.base;
 	if (size)
 		*size = block.bytes;
 	return DRV_SUCCESS;
-}
-
-drv_result cuIpcGetMemHandle(void *handle, drv_deviceptr va)
-{
-	static atomic_flag said = ATOMIC_FLAG_INIT;
-	drv_result result = FORWARD(cuIpcGetMemHandle, handle, va);
-	struct vpmm_allocation block;
-
-	if (result && library_find(va, &block) && !atomic_flag_test_and_set(&said))
-		fputs("libvpmm-preload: cuIpcGetMemHandle: libvpmm's memory cannot be shared in this way; "
-		      "set VPMM_PRELOAD_IPC=driver\n", stderr);
-	return result;
 }

@@ -10,6 +10,7 @@
 
 #include "preload/driver.h"
 #include "preload/gate.h"
+#include "preload/lent.h"
 #include "preload/library.h"
 #include "preload/monitor.h"
 #include "preload/own.h"
@@ -160,6 +161,7 @@ static void give_up_pool(drv_device device)
 		LIBRARY(vpmm_pool_abandon, NULL);
 	}
 	library_served_no_more(device);
+	lent_forget(device);
 	own_forget(device, !result);
 	if (!result)
 		primary_pop();

@@ -15,6 +15,11 @@
 #include "cuda/abi.h"
 #include "preload/submissions.h"
 
+/* CUipcMemHandle, which goes by value. */
+struct drv_ipc_handle {
+	char bytes[64];
+};
+
 /* X(name as the driver exports it, arguments); all return drv_result. */
 #define PRELOAD_HOOKS(X) \
 	X(cuGetProcAddress, (const char *name, void **call, int version, drv_u64 flags)) \
@@ -38,6 +43,9 @@
 	X(cuPointerGetAttributes, (unsigned int count, drv_enum *attributes, void **values, drv_deviceptr va)) \
 	X(cuPointerSetAttribute, (const void *value, drv_enum attribute, drv_deviceptr va)) \
 	X(cuIpcGetMemHandle, (void *handle, drv_deviceptr va)) \
+	X(cuIpcOpenMemHandle, (drv_deviceptr *va, struct drv_ipc_handle handle, unsigned int flags)) \
+	X(cuIpcOpenMemHandle_v2, (drv_deviceptr *va, struct drv_ipc_handle handle, unsigned int flags)) \
+	X(cuIpcCloseMemHandle, (drv_deviceptr va)) \
 	X(cuCtxEnablePeerAccess, (drv_context peer, unsigned int flags)) \
 	X(cuCtxDisablePeerAccess, (drv_context peer)) \
 	X(cuCtxDestroy, (drv_context context)) \

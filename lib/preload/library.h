@@ -11,6 +11,8 @@
 #define PRELOAD_LIBRARY(X) \
 	X(vpmm_free) \
 	X(vpmm_last_error) \
+	X(vpmm_lend) \
+	X(vpmm_lend_key) \
 	X(vpmm_lookup) \
 	X(vpmm_malloc) \
 	X(vpmm_malloc_flags) \
@@ -22,6 +24,7 @@
 	X(vpmm_pool_dump) \
 	X(vpmm_pool_stats) \
 	X(vpmm_pool_trim) \
+	X(vpmm_receive) \
 	X(vpmm_stream_retire)
 
 struct preload_library {

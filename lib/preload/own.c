@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 
+#include "preload/lent.h"
 #include "preload/library.h"
 #include "preload/own.h"
 #include "preload/primary.h"
@@ -35,6 +36,9 @@ void own_forget(int device, bool current)
 /* The pool is found by the address, as it may have ended. */
 drv_result free_on(void *base, drv_stream stream)
 {
+	if (lent_is_opened(base))
+		return DRV_ERROR_INVALID_VALUE;
+	lent_freed(base);
 	switch (LIBRARY(vpmm_free, NULL, base, stream)) {
 	case 0:
 		return DRV_SUCCESS;

@@ -36,7 +36,7 @@ void own_forget(int device, bool current);
  *
  * Context: any thread.
  * Return: 0; CUDA_ERROR_OUT_OF_MEMORY if the driver has no memory for an event; CUDA_ERROR_INVALID_VALUE if no block
- * begins there, or the stream is none; CUDA_ERROR_UNKNOWN if the driver's call has failed.
+ * begins there, or another process's, or the stream is none; CUDA_ERROR_UNKNOWN if the driver's call has failed.
  */
 drv_result free_on(void *base, drv_stream stream);
 

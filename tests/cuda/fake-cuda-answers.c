@@ -75,6 +75,28 @@ drv_result cuIpcGetMemHandle(void *handle, drv_deviceptr va)
 	return DRV_ERROR_INVALID_VALUE;
 }
 
+/* No other process has a handle of its memory. */
+drv_result cuIpcOpenMemHandle_v2(drv_deviceptr *va, struct drv_ipc_handle handle, unsigned int flags)
+{
+	(void)va;
+	(void)handle;
+	(void)flags;
+	BEGIN(cuIpcOpenMemHandle);
+	return DRV_ERROR_INVALID_VALUE;
+}
+
+drv_result cuIpcOpenMemHandle(drv_deviceptr *va, struct drv_ipc_handle handle, unsigned int flags)
+{
+	return cuIpcOpenMemHandle_v2(va, handle, flags);
+}
+
+drv_result cuIpcCloseMemHandle(drv_deviceptr va)
+{
+	(void)va;
+	BEGIN(cuIpcCloseMemHandle);
+	return DRV_ERROR_INVALID_VALUE;
+}
+
 drv_result cuCtxGetFlags(unsigned int *flags)
 {
 	BEGIN_IN(cuCtxGetFlags, context);

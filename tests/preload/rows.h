@@ -123,7 +123,7 @@ _Noreturn void row_lacks(const char *name);
 #define DIFFERS_BESIDE "During a capture, allocations and frees on other streams work in every capture mode"
 #define DIFFERS_AFTER "After a reset, a free of memory from before the reset fails"
 #define DIFFERS_UNRETAINED "After a reset, memory can be allocated and freed without another retain"
-#define DIFFERS_IPC "cudaIpcGetMemHandle fails for memory of libvpmm"
+#define DIFFERS_IPC "cudaIpcGetMemHandle also shares memory of cudaMallocAsync, which the driver refuses"
 #define DIFFERS_RESET "Before a primary context is reset, or released for the last time, the object waits for its work"
 
 /*

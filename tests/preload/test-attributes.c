@@ -89,33 +89,6 @@ static void sync_memops(void)
 	g_assert_cmphex(flags, ==, CTX_SYNC_MEMOPS);
 }
 
-static void share_twice(drv_deviceptr va)
-{
-	char handle[64];
-
-	g_assert_cmpint(cuIpcGetMemHandle(handle, va), ==, DRV_ERROR_INVALID_VALUE);
-	g_assert_cmpint(cuIpcGetMemHandle(handle, va), ==, DRV_ERROR_INVALID_VALUE);
-}
-
-static void ipc(void)
-{
-	char *said;
-
-	/* A program shares a block with other processes, twice. */
-	use_primary(0);
-	said = said_by(share_twice, alloc_bytes(SIZE));
-
-	/* The driver refuses, and one line says what to set. */
-	g_assert_cmpstr(said, ==, "libvpmm-preload: cuIpcGetMemHandle: libvpmm's memory cannot be shared in this way; "
-				  "set VPMM_PRELOAD_IPC=driver\n");
-	g_free(said);
-
-	/* Nothing is said of memory that is not the library's. */
-	said = said_by(share_twice, 77);
-	g_assert_cmpstr(said, ==, "");
-	g_free(said);
-}
-
 static uint64_t get(drv_mem_pool pool, drv_pool_attribute attribute)
 {
 	uint64_t value;
@@ -371,7 +344,6 @@ int main(int argc, char **argv)
 		{ "/attributes/address-range", address_range },
 		{ "/attributes/address-range-of-block", address_range_of_block, { "VPMM_PRELOAD_RANGE=block" } },
 		{ "/attributes/sync-memops", sync_memops },
-		{ "/attributes/ipc", ipc },
 		{ "/attributes/pool", pool_attributes },
 		{ "/attributes/pool-small", pool_attributes_of_small, { "VPMM_SMALL=driver" } },
 		{ "/attributes/peers", peers, { "VPMM_HOST_DEVICES=3" } },

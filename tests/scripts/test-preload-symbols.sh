@@ -30,7 +30,7 @@ cuMemPoolGetAccess	what was set at the driver's pool is right for ours
 cuMemPoolImportFromShareableHandle	pools of a program's own
 cuMemPoolImportPointer	pools of a program's own
 END
-like='^cu(GetProcAddress|MemAlloc|MemFree|MemGetInfo|MemGetAddressRange|PointerGet|PointerSet|IpcGetMem|MemPool|'
+like='^cu(GetProcAddress|MemAlloc|MemFree|MemGetInfo|MemGetAddressRange|PointerGet|PointerSet|Ipc(Get|Open|Close)Mem|MemPool|'
 like="${like}DevicePrimaryCtx(Retain|Release|Reset)|Stream(Begin|End)Capture|StreamDestroy|Ctx(En|Dis)ablePeer|"
 like="${like}CtxDestroy|Device[GS]et.*MemPool|Launch|GraphLaunch|Memcpy|Memset|MemPrefetch|MemDiscard|MemBatch|"
 like="${like}StreamBatchMemOp|StreamWriteValue)"
