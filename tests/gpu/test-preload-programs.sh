@@ -415,6 +415,7 @@ compile="$nvcc -O2 -arch=$ARCH -Xlinker -rpath,$cuda/lib64"
 build runtime-static $compile -cudart static "$programs/runtime.cu"
 build runtime-shared $compile -cudart shared "$programs/runtime.cu"
 build runtime-per-thread $compile --default-stream per-thread "$programs/runtime.cu"
+build ipc $compile "$programs/ipc.cu"
 build blas $compile "$programs/blas.cu" -lcublas
 build vector $compile "$programs/vector.cu"
 # Python's packages have it, without a name for the linker.
@@ -432,7 +433,7 @@ if [ -z "$MONITOR" ] && built rows; then
 		compare_rows $group
 	done
 fi
-for name in runtime-static runtime-shared runtime-per-thread driver blas cudnn vector; do
+for name in runtime-static runtime-shared runtime-per-thread driver ipc blas cudnn vector; do
 	if built $name; then
 		compare $name "$work/$name"
 	fi
@@ -443,6 +444,7 @@ export CUBLAS_WORKSPACE_CONFIG=:4096:8 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECOD
 async="env PYTORCH_ALLOC_CONF=backend:cudaMallocAsync PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync"
 python torch-native torch python3 "$programs/torch_train.py"
 python torch-async torch $async python3 "$programs/torch_train.py"
+python torch-ipc torch python3 "$programs/torch_ipc.py"
 python torch-conv-native torch python3 "$programs/torch_conv.py"
 python torch-conv-async torch $async python3 "$programs/torch_conv.py"
 python cupy-pool cupy python3 "$programs/cupy_sums.py"
@@ -453,6 +455,8 @@ python jax-async jax env XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_PYTHON_CLIEN
 if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -ge 2 ]; then
 	python nccl-native torch python3 "$programs/nccl_sums.py"
 	python nccl-async torch $async python3 "$programs/nccl_sums.py"
+	python nccl-legacy torch env NCCL_CUMEM_ENABLE=0 python3 "$programs/nccl_sums.py"
+	[ ! -x "$work/ipc" ] || compare ipc-devices "$work/ipc" devices
 elif wanted nccl-native; then
 	skip nccl-native "it takes two GPUs"
 fi
