@@ -171,6 +171,15 @@ static void set_pausable(void)
 		g_setenv("VPMM_TAG", "program", TRUE);
 }
 
+/* A part of whatever is served may go to other processes by CUDA's legacy IPC. */
+static void set_export(void)
+{
+	const char *value = g_getenv("VPMM_EXPORT");
+
+	if (!value || !*value)
+		g_setenv("VPMM_EXPORT", "auto", TRUE);
+}
+
 static int check_options(void)
 {
 	int err;
@@ -181,6 +190,7 @@ static int check_options(void)
 		return fail_set(-EINVAL, "--top: with --monitor the program has no pool");
 	if (options.monitor && options.pausable)
 		return fail_set(-EINVAL, "--pausable: with --monitor the program has no pool");
+	set_export();
 	if (options.pausable)
 		set_pausable();
 	if (options.top)

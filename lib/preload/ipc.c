@@ -101,7 +101,7 @@ drv_result cuIpcGetMemHandle(void *handle, drv_deviceptr va)
 	result = FORWARD(cuIpcGetMemHandle, handle, va);
 	if (result && ours && handle && !atomic_flag_test_and_set(&said))
 		fputs("libvpmm-preload: cuIpcGetMemHandle: this memory of libvpmm cannot be shared; "
-		      "set VPMM_PRELOAD_IPC=driver\n", stderr);
+		      "set VPMM_EXPORT=auto, or VPMM_PRELOAD_IPC=driver\n", stderr);
 	return result;
 }
 

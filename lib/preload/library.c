@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "preload/driver.h"
@@ -81,19 +80,9 @@ static bool load_calls(struct preload_library *found, char *why, size_t room)
 	return true;
 }
 
-/* Of whatever is served, CUDA's legacy IPC is to give other processes a part. */
-static void make_exportable(void)
-{
-	const char *value = getenv("VPMM_EXPORT");
-
-	if (!settings()->ipc_driver && (!value || !*value))
-		setenv("VPMM_EXPORT", "auto", 1);
-}
-
 static void use_library(const struct preload_library *found)
 {
 	vpmm = *found;
-	make_exportable();
 	if (settings()->pausable && !vpmm.vpmm_pause_guard(gate_guard, NULL))
 		gate_begin();
 }

@@ -601,7 +601,8 @@ def run(name, mode, preload):
     with tempfile.TemporaryDirectory() as where:
         environment.update(TORCHINDUCTOR_CACHE_DIR=where, TRITON_CACHE_DIR=where, TMPDIR=where)
         if mode == "preload":
-            environment["LD_PRELOAD"] = preload
+            # As vpmm-run does.
+            environment.update(LD_PRELOAD=preload, VPMM_EXPORT="auto")
         try:
             done = subprocess.run([sys.executable, os.path.abspath(__file__), "--child", name, mode], check=False,
                                   capture_output=True, text=True, env=environment, timeout=PATIENCE)

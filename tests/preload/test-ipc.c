@@ -412,7 +412,7 @@ static void refused(void)
 
 	/* The driver refuses, and one line says what to set. */
 	g_assert_cmpstr(said, ==, "libvpmm-preload: cuIpcGetMemHandle: this memory of libvpmm cannot be shared; "
-				  "set VPMM_PRELOAD_IPC=driver\n");
+				  "set VPMM_EXPORT=auto, or VPMM_PRELOAD_IPC=driver\n");
 	g_free(said);
 
 	/* Nothing is said of memory that is not the library's. */
@@ -439,6 +439,8 @@ int main(int argc, char **argv)
 	};
 	const char *scene = g_getenv("VPMM_TEST_SCENE");
 
+	/* As vpmm-run does. */
+	g_setenv("VPMM_EXPORT", "auto", FALSE);
 	if (scene && !strcmp(scene, "other-takes"))
 		other_takes();
 	else if (scene && !strcmp(scene, "other-gives"))
