@@ -172,6 +172,7 @@ int pool_new_behind(struct vpmm_pool **pool, struct vpmm_pool *parent)
 	made = prepare(backend, &info, &settings);
 	made->core.extents.budget = parent->core.extents.budget;
 	made->core.extents.taken = parent->core.extents.taken;
+	made->core.extents.all_held = parent->core.extents.all_held;
 	made->core.extents.most = parent->core.extents.most;
 	lock_acquire(&parent->core.lock);
 	made->core.extents.losing = parent->core.extents.losing;

@@ -205,6 +205,14 @@ static inline uint64_t core_mapped(const struct core *core)
 	return core->extents.bytes;
 }
 
+/* Bytes that it may keep: VPMM_KEEP is of a pool and its arenas together, so each keeps what the others do not hold. */
+static inline uint64_t core_keep(const struct core *core)
+{
+	uint64_t all = atomic_load_explicit(core->extents.all_held, memory_order_relaxed), own = core->extents.held;
+
+	return core->settings.keep - MIN(core->settings.keep, all - MIN(all, own));
+}
+
 /* Bytes of it that are allocated, cached blocks included. */
 static inline uint64_t core_live(const struct core *core)
 {

@@ -30,6 +30,7 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
 	map->page_shift = page_size & (page_size - 1) ? 0 : g_bit_storage(page_size) - 1;
 	map->active = address_table_new(g_free);
 	map->taken = &map->own_taken;
+	map->all_held = &map->own_held;
 	map->most = &map->own_most;
 	map->stray = g_ptr_array_new();
 	g_queue_init(&map->all);
@@ -134,6 +135,7 @@ void extent_count_held(struct extent_map *map, int64_t more)
 {
 	map->held += (uint64_t)more;
 	atomic_fetch_add(map->taken, (uint64_t)more);
+	atomic_fetch_add(map->all_held, (uint64_t)more);
 }
 
 void extent_count_apart(struct extent_map *map, uint64_t apart)

@@ -140,6 +140,8 @@ struct extent_calls {
  * @own_taken: @held and @apart, of this map and of those whose @taken points here
  * @taken: what the limit bounds: @own_taken, or that of another map with which this one shares the limit. Atomic, as
  *	each is under the lock of its own pool
+ * @own_held: @held of this map and of those whose @all_held points here
+ * @all_held: @own_held, or that of another map: what VPMM_KEEP bounds. Atomic, as *@taken
  * @own_most: the most that @own_taken and the driver's small blocks were, as of account_note_taken(), since the peaks
  *	were last reset
  * @most: @own_most of this map or of the other
@@ -178,6 +180,8 @@ struct extent_map {
 	struct budget_part part;
 	_Atomic uint64_t own_taken;
 	_Atomic uint64_t *taken;
+	_Atomic uint64_t own_held;
+	_Atomic uint64_t *all_held;
 	_Atomic uint64_t own_most;
 	_Atomic uint64_t *most;
 	uint64_t given_back;

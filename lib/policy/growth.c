@@ -23,7 +23,7 @@ static size_t room_for(struct core *core, size_t size, bool overlap)
 	if (overlap)
 		limit += allowance_bytes(core, limit);
 	/* Do not create what VPMM_KEEP would release at once, or plan with what the limit forbids. */
-	limit = MIN(limit, core->settings.keep);
+	limit = MIN(limit, core_keep(core));
 	room = limit > mapped ? MIN(limit - mapped, extent_room(&core->extents)) : 0;
 	return room / core->settings.page_size * core->settings.page_size;
 }

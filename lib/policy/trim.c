@@ -258,7 +258,7 @@ int trim_pool(struct core *core, uint64_t keep, uint64_t *released)
 /* While the pool holds too much, each cache lets a free take the slow path now and then, which comes here. */
 static void watch_caches(struct core *core, struct stream *own, bool released)
 {
-	bool over = core->settings.cache && core_mapped(core) > core->settings.keep;
+	bool over = core->settings.cache && core_mapped(core) > core_keep(core);
 	uint16_t frees = released ? CACHE_WATCH_SOON : CACHE_WATCH;
 
 	if (over && !core->watched) {
@@ -276,14 +276,14 @@ void trim_some(struct core *core, struct stream *stream)
 	struct error_kept kept;
 
 	lock_assert_held(&core->lock);
-	if (core->resting || core_mapped(core) <= core->settings.keep) {
+	if (core->resting || core_mapped(core) <= core_keep(core)) {
 		core->watched = false;
 		return;
 	}
 	error_keep(&kept);
 	/* In the paged policy, zombies are in the way of holes. */
 	if (!stream_poll_some(&core->streams) && (core->regions.keeps || !zombie_reap(core)))
-		core->policy->trim(core, core->settings.keep, TRIM_LOOKS, TRIM_EXTENTS);
+		core->policy->trim(core, core_keep(core), TRIM_LOOKS, TRIM_EXTENTS);
 	error_restore(&kept);
 	watch_caches(core, stream, core->extents.given_back != before);
 }

@@ -341,6 +341,29 @@ static void test_threshold(void)
 	fixture_close(&f);
 }
 
+/* What is kept is of a pool and its arenas together. */
+static void test_threshold_of_arenas(void)
+{
+	static const char *const names[] = { NULL, "a", "b", NULL };
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .keep = 10 * PAGE });
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		vpmm_tag tag = 0;
+
+		if (names[i])
+			assert_ok(vpmm_tag_open(names[i], VPMM_TAG_PAUSABLE, &tag));
+		vpmm_tag_set(tag);
+		for (size_t pages = 1; pages < 30; pages++)
+			fixture_free(&f, fixture_malloc(&f, pages % 9 + 1, f.streams[0]), f.streams[0]);
+		g_assert_cmpuint(fixture_stats(&f).mapped, <=, 10 * PAGE);
+		assert_ok(vpmm_pool_check(f.pool));
+	}
+	vpmm_tag_set(0);
+	g_assert_cmpuint(fixture_stats(&f).mapped, >, 0);
+	fixture_close(&f);
+}
+
 /* With nothing to keep, a pool holds what is allocated. */
 static void test_keep_nothing(void)
 {
@@ -513,6 +536,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/trim/cached", test_cached);
 	g_test_add_func("/trim/faults", test_faults);
 	g_test_add_func("/trim/threshold", test_threshold);
+	g_test_add_func("/trim/threshold-of-arenas", test_threshold_of_arenas);
 	g_test_add_func("/trim/threshold-from-cache", test_threshold_from_cache);
 	g_test_add_func("/trim/threshold-below-live", test_threshold_below_live);
 	g_test_add_func("/trim/threshold-fails", test_threshold_fails);
