@@ -62,7 +62,8 @@ int pending_await_device(struct pending *pending, bool gone)
 		watch_await(pending);
 	else
 		watch_collect(pending);
-	hold_synced(pending, STREAM_NULL, true);
+	/* All uses are complete, so the driver's allocator may take its memory back on any stream. */
+	hold_synced(pending, STREAM_LEGACY, false);
 	return 0;
 }
 

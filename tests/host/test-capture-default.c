@@ -362,6 +362,25 @@ static void test_tag_exhausted(void)
 	fixture_close(&f);
 }
 
+/* A small block of the driver's allocator keeps as much of the device as that takes at once. */
+static void test_tag_small(void)
+{
+	vpmm_tag tag = tag_get("default", VPMM_TAG_PAUSABLE);
+	struct fixture f;
+	void *ptr;
+
+	g_setenv("VPMM_HOST_CAPACITY", "64M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .small = VPMM_SMALL_DRIVER });
+	g_unsetenv("VPMM_HOST_CAPACITY");
+	ptr = tag_malloc(f.pool, tag, 4096, 1, f.streams[1]);
+	assert_ok(vpmm_use(f.pool, ptr, NULL));
+	begin(&f, f.streams[0]);
+	fixture_free(&f, ptr, f.streams[1]);
+	finish(f.streams[0]);
+	fixture_malloc(&f, 20, f.streams[2]);
+	fixture_close(&f);
+}
+
 /* A pause does not save it, and it gets no memory again. */
 static void test_tag_paused(void)
 {
@@ -397,6 +416,7 @@ int main(int argc, char **argv)
 	fixture_add_rows("/capture-default/record-fails", kinds, test_record_fails);
 	fixture_add_rows("/capture-default/destroy", kinds, test_destroy);
 	g_test_add_func("/capture-default/tag-exhausted", test_tag_exhausted);
+	g_test_add_func("/capture-default/tag-small", test_tag_small);
 	g_test_add_func("/capture-default/tag-paused", test_tag_paused);
 	return g_test_run();
 }
