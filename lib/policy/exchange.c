@@ -8,15 +8,21 @@
 #include "policy/trim.h"
 #include "policy/tuning.h"
 
-/* @place: of the whole extent at one end of the block. */
-static void add_broken(struct core *core, struct exchange *x, const struct place *place, uint64_t addr, uint64_t end)
+/* Whether a block breaks the extent at one of its ends. */
+static bool is_broken(const struct place *place, uint64_t addr, uint64_t end)
+{
+	return extent_is_whole(place->extent) && (addr > place->addr || end < place->addr + place->extent->size);
+}
+
+static void add_broken(const struct core *core, struct exchange *x, const struct place *place, uint64_t addr,
+		       uint64_t end) __attribute__((noinline));
+static void add_broken(const struct core *core, struct exchange *x, const struct place *place, uint64_t addr,
+		       uint64_t end)
 {
 	struct extent *extent = place->extent;
 	uint64_t from = MAX(place->addr, addr), to = MIN(place->addr + extent->size, end);
 	size_t before = (from - place->addr) / core->settings.page_size * core->settings.page_size;
 
-	if (to - from == extent->size)
-		return;
 	x->extents[x->count] = extent;
 	x->from[x->count] = place->addr + before;
 	x->bytes[x->count] = core_page_up(core, to - place->addr - before);
@@ -24,18 +30,21 @@ static void add_broken(struct core *core, struct exchange *x, const struct place
 	x->count++;
 }
 
-static struct exchange find_broken(struct core *core, uint64_t addr, size_t size)
+/* Return: whether anything would be left of the extents that a block breaks. */
+static bool find_broken(struct core *core, uint64_t addr, size_t size, struct exchange *x)
 {
-	const struct place *first = extent_place_mapped(&core->extents, addr);
-	const struct place *last = addr + size <= first->addr + first->extent->size ? first :
-				   extent_place_mapped(&core->extents, addr + size - 1);
-	struct exchange x = { .count = 0 };
+	const struct place *first = extent_place_mapped(&core->extents, addr), *last = first;
+	uint64_t end = addr + size;
 
-	if (extent_is_whole(first->extent))
-		add_broken(core, &x, first, addr, addr + size);
-	if (first != last && extent_is_whole(last->extent))
-		add_broken(core, &x, last, addr, addr + size);
-	return x;
+	if (end > first->addr + first->extent->size)
+		last = extent_place_mapped(&core->extents, end - 1);
+	x->count = 0;
+	x->left = 0;
+	if (is_broken(first, addr, end))
+		add_broken(core, x, first, addr, end);
+	if (first != last && is_broken(last, addr, end))
+		add_broken(core, x, last, addr, end);
+	return x->left;
 }
 
 /* Whether at least half as much would be pinned as an extent has that is created for the block. */
@@ -52,10 +61,9 @@ static bool is_too_much(const struct core *core, const struct exchange *x)
 
 bool exchange_is_due(struct core *core, const struct request *request, uint64_t addr, struct exchange *x)
 {
-	if (request->frugal)
+	if (request->frugal || !find_broken(core, addr, request->size, x))
 		return false;
-	*x = find_broken(core, addr, request->size);
-	return x->left && is_too_much(core, x) && is_coarse(x, gather_new_size(core, request->size));
+	return is_too_much(core, x) && is_coarse(x, gather_new_size(core, request->size));
 }
 
 bool exchange_is_allowed(struct core *core, const struct request *request, const struct exchange *x)
@@ -80,9 +88,10 @@ bool exchange_is_possible(struct core *core, const struct exchange *x)
 
 void exchange_note(struct core *core, uint64_t addr, size_t size, bool again)
 {
-	struct exchange x = find_broken(core, addr, size);
+	struct exchange x;
 
-	if (!x.left || !is_coarse(&x, again ? gather_last_size(core, size) : gather_new_size(core, size)))
+	if (!find_broken(core, addr, size, &x) ||
+	    !is_coarse(&x, again ? gather_last_size(core, size) : gather_new_size(core, size)))
 		return;
 	for (guint i = 0; i < x.count; i++)
 		extent_set_coarse(&core->extents, x.extents[i]);

@@ -204,10 +204,11 @@ static void note_settled(struct core *core)
 static int plan_and_commit(struct core *core, const struct request *request, const struct plan_stage *stages,
 			   uint64_t *addr)
 {
-	struct plan plan = { .request = request };
+	struct plan plan;
 	uint64_t waits = core->counts.waits;
 	int err;
 
+	plan_init(&plan, request);
 	err = make_plan(core, &plan, stages, false);
 	if (!err)
 		err = commit(core, &plan, addr);
@@ -234,9 +235,10 @@ static int packed_malloc(struct core *core, const struct request *request, uint6
 static bool plan_and_price(struct core *core, const struct request *request, const struct plan_stage *stages,
 			   uint64_t room, struct vpmm_forecast *forecast)
 {
-	struct plan plan = { .request = request };
+	struct plan plan;
 	bool affordable;
 
+	plan_init(&plan, request);
 	make_plan(core, &plan, stages, true);
 	affordable = plan_is_affordable(core, &plan, room);
 	if (affordable)

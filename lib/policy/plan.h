@@ -66,6 +66,17 @@ struct plan {
 	struct gathering gathering;
 };
 
+/* A plan without a way yet. What is only set with a way, or with a member that says so, is left as it is. */
+static inline void plan_init(struct plan *plan, const struct request *request)
+{
+	plan->request = request;
+	plan->way = PLAN_NONE;
+	plan->addr = 0;
+	plan->known.addr = 0;
+	plan->routine.key = 0;
+	plan->reached = NULL;
+}
+
 /* A step of a plan with a @request. It sets @way if it has found one: the plan is to be cleared with plan_clear(). */
 typedef void (*plan_step)(struct core *core, struct plan *plan);
 

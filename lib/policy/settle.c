@@ -159,8 +159,6 @@ static void trim_surplus(struct core *core)
 	uint64_t *surplus = &core->packed->allowance.surplus, given_back = core->extents.given_back;
 	struct error_kept kept;
 
-	if (!*surplus)
-		return;
 	if (core_mapped(core) <= growth_most(core, 0)) {
 		*surplus = 0;
 		return;
@@ -178,7 +176,8 @@ void settle_phase(struct core *core, const struct request *request)
 	if (request->frugal)
 		return;
 	begin_phase(core, request);
-	trim_surplus(core);
+	if (G_UNLIKELY(core->packed->allowance.surplus))
+		trim_surplus(core);
 }
 
 int settle_all(struct core *core, const struct request *request)
