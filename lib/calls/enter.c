@@ -13,20 +13,27 @@
 #include "pending/watch.h"
 #include "util/error.h"
 
-void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+/* Deferred frees wait for an event on silent streams, which can be recorded now that a call has a handle. */
+static void hear_silent(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+	__attribute__((cold, noinline));
+static void hear_silent(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
 {
 	struct error_kept kept;
 
+	hold_hear_legacy(&pool->pending);
+	if (stream->captured)
+		return;
+	error_keep(&kept);
+	if (hold_hear(&pool->pending, stream, handle))
+		error_restore(&kept);
+}
+
+void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+{
 	lock_assert_held(&pool->core.lock);
 	idle_forget_streams(&pool->pending, stream);
-	/* Deferred frees wait for an event on silent streams, which can be recorded now that a call has a handle. */
 	if (g_hash_table_size(pool->pending.silent))
-		hold_hear_legacy(&pool->pending);
-	if (g_hash_table_size(pool->pending.silent) && !stream->captured) {
-		error_keep(&kept);
-		if (hold_hear(&pool->pending, stream, handle))
-			error_restore(&kept);
-	}
+		hear_silent(pool, stream, handle);
 	watch_collect(&pool->pending);
 	if (pool->pending.holds.head)
 		hold_poll(&pool->pending, handle, stream->captured);

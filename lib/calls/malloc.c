@@ -22,7 +22,8 @@ int malloc_on_stream(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t
 	int err;
 
 	lock_assert_held(&pool->core.lock);
-	request_align(pool, &request, align);
+	if (align > 1)
+		request_align(pool, &request, align);
 	/* An alignment can take a small request from the driver's allocator to the pool. */
 	if (!bytes && request.size != size)
 		bytes = request.size;

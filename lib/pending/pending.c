@@ -81,7 +81,7 @@ void idle_forget_streams(struct pending *pending, const struct stream *stream)
 	GList *link, *next;
 
 	lock_assert_held(&pending->core->lock);
-	if (g_hash_table_size(pending->core->streams.by_id) <= MAX(pending->idle_looked, STREAMS_LEAST))
+	if (pending->core->streams.all.length <= MAX(pending->idle_looked, STREAMS_LEAST))
 		return;
 	error_keep(&kept);
 	cache_flush_all(pending->core);
@@ -92,7 +92,7 @@ void idle_forget_streams(struct pending *pending, const struct stream *stream)
 		if (link->data != stream && is_idle(link->data))
 			forget_stream(pending, link->data);
 	}
-	pending->idle_looked = 2 * g_hash_table_size(pending->core->streams.by_id);
+	pending->idle_looked = 2 * pending->core->streams.all.length;
 }
 
 void idle_forget(struct pending *pending, struct stream *stream)
