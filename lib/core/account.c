@@ -138,7 +138,7 @@ void account_enter(struct account *account, uint64_t rounded, uint64_t requested
 	const struct footprint need = { .rounded = rounded, .requested = requested };
 
 	brief_acquire(&account->lock);
-	if (!gather(account, &need)) {
+	if (!is_covered(account, &need) && !gather(account, &need)) {
 		lock_caches(account);
 		cover_need(account, &need);
 		unlock_caches(account);

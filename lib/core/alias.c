@@ -307,8 +307,9 @@ struct region *alias_take(struct core *core, struct place *first, uint64_t addr,
 	/* A later walk has left its own findings in the mappings. */
 	assume(first->extent->stamp == core->extents.stamp);
 	claim(core, first, addr, size, true);
-	alias_order_sole(core, order);
-	return region_take(&core->regions, addr, size, order->stream, order->own);
+	/* The only stream follows all of its events, and the latest covers the others: see alias_order_sole(). */
+	return region_take(&core->regions, addr, size, order->stream,
+			   core->streams.sole ? stream_latest(order->stream) : order->own);
 }
 
 size_t alias_free_run(const struct region_map *map, const struct region *loose, bool *free)

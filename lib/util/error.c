@@ -58,7 +58,10 @@ int (error_hint)(int err, const char *format, ...)
 /* Copies only as much as there is: nearly always nothing. */
 void error_keep(struct error_kept *kept)
 {
-	memcpy(kept->sentence, sentence, strlen(sentence) + 1);
+	if (*sentence)
+		memcpy(kept->sentence, sentence, strlen(sentence) + 1);
+	else
+		*kept->sentence = '\0';
 }
 
 void error_restore(const struct error_kept *kept)
