@@ -69,6 +69,14 @@ static bool is_reserved(struct core *core, uint64_t addr)
 	return region && region->reserved;
 }
 
+/* A walk comes to an extent with allocations, or one that is split. Return: false if it cannot be had. */
+static bool walk_part(struct core *core, struct place *place, uint64_t addr, uint64_t stop, struct order *order)
+{
+	place->here = is_free_here(core, place, addr, stop, core->streams.sole ? NULL : order);
+	return !order || place->here ||
+	       alias_order(core, place->extent, addr - place->addr, stop - place->addr, order);
+}
+
 /*
  * Finds out what of a range is free there as it is, and what a stream has to wait for. @order: NULL: all of it is known
  * to be free, or to become so. Return: the first mapping that is free elsewhere, or else the last one; NULL: some of
@@ -78,35 +86,32 @@ static struct place *walk_places(struct core *core, uint64_t addr, size_t size, 
 {
 	/* The only stream is ordered after all of its own events. */
 	struct order *others = core->streams.sole ? NULL : order;
-	struct place *elsewhere = NULL, *last = NULL;
+	struct place *elsewhere = NULL;
 	uint64_t stamp = ++core->extents.stamp;
 	uint64_t end = addr + size, stop;
 
-	for (struct place *place = extent_place(&core->extents, addr); addr < end; place = place->above) {
-		struct extent *extent = place ? place->extent : NULL;
+	for (struct place *place = extent_place(&core->extents, addr); place; place = place->above, addr = stop) {
+		struct extent *extent = place->extent;
 
 		/* A block cannot contain one extent twice. */
-		if (!extent || extent->stamp == stamp)
+		if (extent->stamp == stamp)
 			return NULL;
 		extent->stamp = stamp;
-		stop = MIN(end, place->addr + extent->size);
+		stop = place->addr + extent->size;
 		if (extent_is_whole(extent)) {
 			place->here = extent->home == place;
 			if (others)
 				order_add_range(others, &core->regions, extent->home->addr + (addr - place->addr),
-						stop - addr);
-		} else {
-			place->here = is_free_here(core, place, addr, stop, others);
-			if (order && !place->here &&
-			    !alias_order(core, extent, addr - place->addr, stop - place->addr, order))
-				return NULL;
+						MIN(stop, end) - addr);
+		} else if (!walk_part(core, place, addr, MIN(stop, end), order)) {
+			return NULL;
 		}
-		if (!place->here && !elsewhere)
+		if (!elsewhere && !place->here)
 			elsewhere = place;
-		last = place;
-		addr = stop;
+		if (stop >= end)
+			return elsewhere ? elsewhere : place;
 	}
-	return elsewhere ? elsewhere : last;
+	return NULL;
 }
 
 struct place *alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order)

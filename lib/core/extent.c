@@ -444,45 +444,41 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
 
 void extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
 {
-	uint64_t end = addr + size, stuck = 0, whole = 0;
+	const struct place *place = extent_place_mapped(map, addr);
+	uint64_t end = addr + size, stop, whole = 0;
 
-	for (const struct place *place = extent_place_mapped(map, addr); addr < end; place = place->above) {
+	for (; addr < end; addr = stop, place = place->above) {
 		struct extent *extent = place->extent;
-		uint64_t stop = MIN(end, place->addr + extent->size), bytes = stop - addr;
 
-		stuck -= bytes;
+		stop = place->addr + extent->size;
 		if (!extent->live) {
 			unlist_whole(map, extent);
-			stuck += extent->size;
 			whole += extent->size;
 		}
-		extent->live += bytes;
-		addr = stop;
+		extent->live += MIN(stop, end) - addr;
 	}
-	map->stuck_bytes += stuck;
+	map->stuck_bytes += whole - size;
 	map->whole_bytes -= whole;
 }
 
 bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size)
 {
-	uint64_t end = addr + size, stuck = 0, whole = 0;
+	const struct place *place = extent_place_mapped(map, addr);
+	uint64_t end = addr + size, stop, whole = 0;
 	bool split = false;
 
-	for (const struct place *place = extent_place_mapped(map, addr); addr < end; place = place->above) {
+	for (; addr < end; addr = stop, place = place->above) {
 		struct extent *extent = place->extent;
-		uint64_t stop = MIN(end, place->addr + extent->size), bytes = stop - addr;
 
-		stuck += bytes;
-		extent->live -= bytes;
+		stop = place->addr + extent->size;
+		extent->live -= MIN(stop, end) - addr;
 		if (!extent->live) {
 			list_whole(map, extent);
-			stuck -= extent->size;
 			whole += extent->size;
 			split |= extent->split;
 		}
-		addr = stop;
 	}
-	map->stuck_bytes += stuck;
+	map->stuck_bytes += size - whole;
 	map->whole_bytes += whole;
 	return split;
 }
