@@ -70,23 +70,11 @@ static void region_unsort(struct region_map *map, struct region *region)
 	region->sorted = false;
 }
 
-static void enter_queue(GQueue *queue, struct region *region)
-{
-	region->late.data = region;
-	links_append(queue, &region->late);
-}
-
-static void leave_queue(GQueue *queue, struct region *region)
-{
-	links_remove(queue, &region->late);
-	region->late.data = NULL;
-}
-
 /* Leaves it to region_update() to give a free region its place by size. Its range may change from now on. */
 static void be_late(struct region_map *map, struct region *region)
 {
 	if (!region->late.data)
-		enter_queue(&map->late, region);
+		region_enter_queue(&map->late, region);
 }
 
 /* Sorts what has another key, or none. */
@@ -107,7 +95,7 @@ void region_sort_late(struct region_map *map)
 			g_tree_insert(region_set_of(map, region)->by_size, region, region);
 			region->sorted = true;
 		}
-		leave_queue(&map->late, region);
+		region_leave_queue(&map->late, region);
 	}
 }
 
@@ -117,20 +105,17 @@ void region_update_mallocs(struct region_map *map)
 		struct region *region = map->new_mallocs.head->data;
 
 		g_hash_table_insert(map->mallocs, &region->addr, region);
-		leave_queue(&map->new_mallocs, region);
+		region_leave_queue(&map->new_mallocs, region);
 	}
 }
 
-void region_index(struct region_map *map, struct region *region)
+void region_index_found(struct region_map *map, struct region *region)
 {
 	set_key(region);
 	switch (region->kind) {
 	case REGION_UNMAPPED:
 		if (!region->reserved)
 			g_tree_insert(map->unmapped, region, region);
-		break;
-	case REGION_MALLOC:
-		enter_queue(&map->new_mallocs, region);
 		break;
 	case REGION_FREE:
 		be_late(map, region);
@@ -144,16 +129,14 @@ void region_index(struct region_map *map, struct region *region)
 		else if (!map->keeps || region->stray)
 			links_append(&map->dead, &region->guarded);
 		break;
+	case REGION_MALLOC:
 	case REGION_LOOSE:
-		enter_queue(&map->loose, region);
-		break;
 	case REGION_KINDS:
 		break;
 	}
-	map->bytes[region->kind] += region->size;
 }
 
-void region_unindex(struct region_map *map, struct region *region)
+void region_unindex_found(struct region_map *map, struct region *region)
 {
 	switch (region->kind) {
 	case REGION_UNMAPPED:
@@ -161,15 +144,12 @@ void region_unindex(struct region_map *map, struct region *region)
 			g_tree_remove(map->unmapped, region);
 		break;
 	case REGION_MALLOC:
-		if (region->late.data)
-			leave_queue(&map->new_mallocs, region);
-		else
-			g_hash_table_remove(map->mallocs, &region->addr);
+		g_hash_table_remove(map->mallocs, &region->addr);
 		break;
 	case REGION_FREE:
 		region_unsort(map, region);
 		if (region->late.data)
-			leave_queue(&map->late, region);
+			region_leave_queue(&map->late, region);
 		gaps_remove(&map->gaps, region->size);
 		if (!map->keeps && region->stream && !event_pending(region->event))
 			g_tree_remove(map->passed, region);
@@ -181,12 +161,9 @@ void region_unindex(struct region_map *map, struct region *region)
 			links_remove(&map->dead, &region->guarded);
 		break;
 	case REGION_LOOSE:
-		leave_queue(&map->loose, region);
-		break;
 	case REGION_KINDS:
 		break;
 	}
-	map->bytes[region->kind] -= region->size;
 }
 
 void region_enlist(struct region_map *map, struct region *region, struct region *older)
@@ -271,14 +248,6 @@ void region_resize(struct region_map *map, struct region *region, uint64_t addr,
 	map->bytes[region->kind] += size - region->size;
 	region_move(region, addr);
 	region->size = size;
-}
-
-void region_leave(struct region_map *map, struct region *region)
-{
-	region_unindex(map, region);
-	if (region->kind == REGION_FREE)
-		region_delist(map, region);
-	region->fresh = false;
 }
 
 void region_unlink(struct region *region)

@@ -10,6 +10,7 @@
 
 #include "core/region.h"
 #include "util/assume.h"
+#include "util/links.h"
 
 /**
  * region_new() - make a region
@@ -31,19 +32,63 @@ struct region *region_new(struct region_map *map, struct chunk *chunk, enum regi
  */
 void region_delete(struct region_map *map, struct region *region);
 
+/* Links a region into a queue by @late. */
+static inline void region_enter_queue(GQueue *queue, struct region *region)
+{
+	region->late.data = region;
+	links_append(queue, &region->late);
+}
+
+/* Undoes region_enter_queue(). */
+static inline void region_leave_queue(GQueue *queue, struct region *region)
+{
+	links_remove(queue, &region->late);
+	region->late.data = NULL;
+}
+
+/* The queue that a region of some kinds enters in place of all else; NULL: the kind has none. */
+static inline GQueue *region_queue(struct region_map *map, const struct region *region)
+{
+	if (region->kind == REGION_MALLOC)
+		return &map->new_mallocs;
+	return region->kind == REGION_LOOSE ? &map->loose : NULL;
+}
+
+/* For region_index() and region_unindex(): where those are found that are in no such queue. */
+void region_index_found(struct region_map *map, struct region *region);
+void region_unindex_found(struct region_map *map, struct region *region);
+
 /**
  * region_index() - add a region to the indices of its kind
  * @map: the map
  * @region: the region, in no index
  */
-void region_index(struct region_map *map, struct region *region);
+static inline void region_index(struct region_map *map, struct region *region)
+{
+	GQueue *queue = region_queue(map, region);
+
+	if (queue)
+		region_enter_queue(queue, region);
+	else
+		region_index_found(map, region);
+	map->bytes[region->kind] += region->size;
+}
 
 /**
  * region_unindex() - remove a region from the indices of its kind
  * @map: the map
  * @region: the region
  */
-void region_unindex(struct region_map *map, struct region *region);
+static inline void region_unindex(struct region_map *map, struct region *region)
+{
+	GQueue *queue = region->late.data ? region_queue(map, region) : NULL;
+
+	if (queue)
+		region_leave_queue(queue, region);
+	else
+		region_unindex_found(map, region);
+	map->bytes[region->kind] -= region->size;
+}
 
 /**
  * region_sort_late() - give each of @late its place by size
@@ -82,7 +127,13 @@ void region_resize(struct region_map *map, struct region *region, uint64_t addr,
  * @map: the map
  * @region: the region; address and size stay
  */
-void region_leave(struct region_map *map, struct region *region);
+static inline void region_leave(struct region_map *map, struct region *region)
+{
+	region_unindex(map, region);
+	if (region->kind == REGION_FREE)
+		region_delist(map, region);
+	region->fresh = false;
+}
 
 /**
  * region_unlink() - take a region out from between its neighbours
