@@ -333,21 +333,29 @@ void region_map_clear(struct region_map *map)
 	g_ptr_array_free(map->sets, TRUE);
 }
 
-/*
- * Most lookups of a call are of the same few addresses. A map has a few chunks, and most of its regions in the first
- * that is large enough.
- */
-struct region *region_listed(struct region_map *map, uint64_t addr)
+static const struct chunk *chunk_of(const struct region_map *map, uint64_t addr)
 {
-	if (map->near && addr - map->near->addr < map->near->size)
-		return map->near;
 	for (guint i = 0; i < map->chunks->len; i++) {
 		const struct chunk *chunk = map->chunks->pdata[i];
 
-		if (addr - chunk->addr < chunk->size) {
-			map->near = region_starts_find(&chunk->starts, addr);
-			return map->near;
-		}
+		if (addr - chunk->addr < chunk->size)
+			return chunk;
 	}
 	return NULL;
+}
+
+/* Most lookups of a call are of the same few addresses, and of one chunk. */
+struct region *region_listed(struct region_map *map, uint64_t addr)
+{
+	struct region *near = map->near;
+	const struct chunk *chunk = near ? near->chunk : NULL;
+
+	if (near && addr - near->addr < near->size)
+		return near;
+	if (!chunk || addr - chunk->addr >= chunk->size)
+		chunk = chunk_of(map, addr);
+	if (!chunk)
+		return NULL;
+	map->near = region_starts_find(&chunk->starts, addr);
+	return map->near;
 }

@@ -147,9 +147,14 @@ static uint64_t cell_upto(const struct region_starts *starts, uint64_t cell)
 
 struct region *region_starts_find(const struct region_starts *starts, uint64_t addr)
 {
-	uint64_t cell = cell_upto(starts, cell_of(starts, addr));
-	struct region *region = starts->rows[cell / WORD]->first[cell % WORD];
+	uint64_t cell = cell_of(starts, addr);
+	const struct region_row *row = starts->rows[cell / WORD];
+	struct region *region = row ? row->first[cell % WORD] : NULL;
 
+	if (!region) {
+		cell = cell_upto(starts, cell);
+		region = starts->rows[cell / WORD]->first[cell % WORD];
+	}
 	assume(region);
 	if (region->addr > addr)
 		return region->prev;
