@@ -404,7 +404,7 @@ static int check_sums(const struct census *census)
 static int check_region_map(struct census *census, struct region_map *map, size_t piece)
 {
 	struct census sums = { .core = census->core, .map = map, .piece = piece, .extents = census->extents };
-	int err = map->loose.head && !map->streams->sole ? error_set(-EUCLEAN, "loose, with several streams") : 0;
+	int err = circle_first(&map->loose) && !map->streams->sole ? error_set(-EUCLEAN, "loose, with several streams") : 0;
 
 	region_update(map);
 	region_update_mallocs(map);

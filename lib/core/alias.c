@@ -189,7 +189,7 @@ static void claim_part(struct core *core, struct place *place, size_t from, size
 		until = extent->size;
 		block = false;
 	}
-	if (core->regions.loose.head && !extent->split)
+	if (circle_first(&core->regions.loose) && !extent->split)
 		vacate_others(core, extent);
 	/* Unless it is split, all that is free of it is at its home. */
 	for (const struct place *other = extent->split ? extent->places : extent->home; other;

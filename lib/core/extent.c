@@ -9,6 +9,7 @@
 #include "util/address.h"
 #include "util/error.h"
 #include "util/links.h"
+#include "util/circle.h"
 #include "util/text.h"
 
 /* From this size on, creating an extent takes much longer than asking how much memory the device has. */
@@ -35,7 +36,7 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
 	map->stray = g_ptr_array_new();
 	g_queue_init(&map->all);
 	g_queue_init(&map->whole);
-	g_queue_init(&map->late);
+	circle_init(&map->late);
 	ready_init(&map->ready);
 	map->sizes = g_tree_new(compare_sizes);
 }
@@ -161,15 +162,13 @@ static void list_whole(struct extent_map *map, struct extent *extent)
 	if (extent->coarse)
 		map->coarse_bytes -= extent->size;
 	extent->coarse = false;
-	extent->late.data = extent;
-	links_append(&map->late, &extent->late);
+	circle_append(&map->late, &extent->late);
 }
 
 static void unlist_whole(struct extent_map *map, struct extent *extent)
 {
-	if (extent->late.data) {
-		links_remove(&map->late, &extent->late);
-		extent->late.data = NULL;
+	if (circle_has(&extent->late)) {
+		circle_remove(&extent->late);
 		return;
 	}
 	links_remove(&map->whole, &extent->whole);
@@ -179,11 +178,12 @@ static void unlist_whole(struct extent_map *map, struct extent *extent)
 
 void extent_update_whole(struct extent_map *map)
 {
-	while (map->late.head) {
-		struct extent *extent = map->late.head->data;
+	GList *link;
 
-		links_remove(&map->late, &extent->late);
-		extent->late.data = NULL;
+	while ((link = circle_first(&map->late))) {
+		struct extent *extent = link->data;
+
+		circle_remove(link);
 		links_append(&map->whole, &extent->whole);
 		links_append(&extent->same_size->whole, &extent->alike);
 		ready_enter(&map->ready, extent);
@@ -402,7 +402,7 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 		extent->size = piece;
 		extent->handle = handle;
 		extent->counts = counts;
-		extent->whole.data = extent->alike.data = extent;
+		extent->whole.data = extent->alike.data = extent->late.data = extent;
 		g_ptr_array_add(extents, extent);
 	}
 	return 0;
@@ -491,7 +491,7 @@ void extent_doubt(struct extent_map *map, uint64_t addr, size_t size)
 	while (addr < end && map->ready.unknown.length < map->whole.length) {
 		const struct place *place = extent_place_mapped(map, addr);
 
-		if (extent_is_whole(place->extent) && !place->extent->late.data && place->extent->home == place)
+		if (extent_is_whole(place->extent) && !circle_has(&place->extent->late) && place->extent->home == place)
 			ready_doubt(&map->ready, place->extent);
 		addr = place->addr + place->extent->size;
 	}

@@ -165,7 +165,7 @@ struct extent_map {
 	struct extent_block *near[EXTENT_NEAR];
 	GPtrArray *stray;
 	GQueue all;
-	GQueue late;
+	GList late;
 	GQueue whole;
 	uint64_t whole_bytes;
 	struct ready ready;

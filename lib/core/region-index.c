@@ -41,9 +41,9 @@ void region_map_init(struct region_map *map, struct stream_map *streams, unsigne
 	map->unmapped = g_tree_new(compare_by_size);
 	map->passed = g_tree_new(compare_by_size);
 	map->sets = g_ptr_array_new_with_free_func(free_set_delete);
-	g_queue_init(&map->new_mallocs);
-	g_queue_init(&map->late);
-	g_queue_init(&map->loose);
+	circle_init(&map->new_mallocs);
+	circle_init(&map->late);
+	circle_init(&map->loose);
 	free_set_init(&map->unused);
 }
 
@@ -73,39 +73,43 @@ static void region_unsort(struct region_map *map, struct region *region)
 /* Leaves it to region_update() to give a free region its place by size. Its range may change from now on. */
 static void be_late(struct region_map *map, struct region *region)
 {
-	if (!region->late.data)
-		region_enter_queue(&map->late, region);
+	if (!circle_has(&region->late))
+		circle_append(&map->late, &region->late);
 }
 
 /* Sorts what has another key, or none. */
 void region_sort_late(struct region_map *map)
 {
+	GList *link;
+
 	/* No two may have the same key, and one may have the range that another had. */
-	for (GList *link = map->late.head; link; link = link->next) {
+	for (link = map->late.next; link != &map->late; link = link->next) {
 		struct region *region = link->data;
 
 		if (region->key_size != region->size || region->key_addr != region->addr)
 			region_unsort(map, region);
 	}
-	while (map->late.head) {
-		struct region *region = map->late.head->data;
+	while ((link = circle_first(&map->late))) {
+		struct region *region = link->data;
 
 		if (!region->sorted) {
 			set_key(region);
 			g_tree_insert(region_set_of(map, region)->by_size, region, region);
 			region->sorted = true;
 		}
-		region_leave_queue(&map->late, region);
+		circle_remove(link);
 	}
 }
 
 void region_update_mallocs(struct region_map *map)
 {
-	while (map->new_mallocs.head) {
-		struct region *region = map->new_mallocs.head->data;
+	GList *link;
+
+	while ((link = circle_first(&map->new_mallocs))) {
+		struct region *region = link->data;
 
 		g_hash_table_insert(map->mallocs, &region->addr, region);
-		region_leave_queue(&map->new_mallocs, region);
+		circle_remove(link);
 	}
 }
 
@@ -148,8 +152,8 @@ void region_unindex_found(struct region_map *map, struct region *region)
 		break;
 	case REGION_FREE:
 		region_unsort(map, region);
-		if (region->late.data)
-			region_leave_queue(&map->late, region);
+		if (circle_has(&region->late))
+			circle_remove(&region->late);
 		gaps_remove(&map->gaps, region->size);
 		if (!map->keeps && region->stream && !event_pending(region->event))
 			g_tree_remove(map->passed, region);
@@ -206,6 +210,7 @@ struct region *region_new(struct region_map *map, struct chunk *chunk, enum regi
 		.kind = kind,
 		.chunk = chunk,
 		.guarded.data = region,
+		.late.data = region,
 		.set_age.data = region,
 		.map_age.data = region,
 	};

@@ -10,7 +10,7 @@
 
 #include "core/region.h"
 #include "util/assume.h"
-#include "util/links.h"
+#include "util/circle.h"
 
 /**
  * region_new() - make a region
@@ -32,29 +32,15 @@ struct region *region_new(struct region_map *map, struct chunk *chunk, enum regi
  */
 void region_delete(struct region_map *map, struct region *region);
 
-/* Links a region into a queue by @late. */
-static inline void region_enter_queue(GQueue *queue, struct region *region)
-{
-	region->late.data = region;
-	links_append(queue, &region->late);
-}
-
-/* Undoes region_enter_queue(). */
-static inline void region_leave_queue(GQueue *queue, struct region *region)
-{
-	links_remove(queue, &region->late);
-	region->late.data = NULL;
-}
-
-/* The queue that a region of some kinds enters in place of all else; NULL: the kind has none. */
-static inline GQueue *region_queue(struct region_map *map, const struct region *region)
+/* The circle that a region of some kinds is in instead of an index; NULL: the kind has none. */
+static inline GList *region_circle(struct region_map *map, const struct region *region)
 {
 	if (region->kind == REGION_MALLOC)
 		return &map->new_mallocs;
 	return region->kind == REGION_LOOSE ? &map->loose : NULL;
 }
 
-/* For region_index() and region_unindex(): where those are found that are in no such queue. */
+/* For region_index() and region_unindex(), with a region that is in no such circle. */
 void region_index_found(struct region_map *map, struct region *region);
 void region_unindex_found(struct region_map *map, struct region *region);
 
@@ -65,10 +51,10 @@ void region_unindex_found(struct region_map *map, struct region *region);
  */
 static inline void region_index(struct region_map *map, struct region *region)
 {
-	GQueue *queue = region_queue(map, region);
+	GList *circle = region_circle(map, region);
 
-	if (queue)
-		region_enter_queue(queue, region);
+	if (circle)
+		circle_append(circle, &region->late);
 	else
 		region_index_found(map, region);
 	map->bytes[region->kind] += region->size;
@@ -81,10 +67,8 @@ static inline void region_index(struct region_map *map, struct region *region)
  */
 static inline void region_unindex(struct region_map *map, struct region *region)
 {
-	GQueue *queue = region->late.data ? region_queue(map, region) : NULL;
-
-	if (queue)
-		region_leave_queue(queue, region);
+	if (circle_has(&region->late) && region->kind != REGION_FREE)
+		circle_remove(&region->late);
 	else
 		region_unindex_found(map, region);
 	map->bytes[region->kind] -= region->size;

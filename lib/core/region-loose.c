@@ -3,6 +3,7 @@
 #include "core/region-index.h"
 #include "core/region-loose.h"
 #include "core/region.h"
+#include "util/circle.h"
 
 static void merge_loose(struct region_map *map, struct region *region)
 {
@@ -15,8 +16,10 @@ static void merge_loose(struct region_map *map, struct region *region)
 
 void region_decide(struct region_map *map)
 {
-	while (map->loose.head) {
-		struct region *region = map->loose.head->data;
+	GList *link;
+
+	while ((link = circle_first(&map->loose))) {
+		struct region *region = link->data;
 		bool free;
 
 		region_cut(map, region, map->free_run(map, region, &free));

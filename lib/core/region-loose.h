@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "core/region.h"
+#include "util/circle.h"
 
 /**
  * region_decide() - make each loose region free, merged with its neighbours, or a zombie
@@ -29,7 +30,7 @@ void region_decide(struct region_map *map);
 static inline bool region_is_free(const struct region *region)
 {
 #ifdef VPMM_DEBUG
-	if (region->chunk->map->loose.head)
+	if (circle_first(&region->chunk->map->loose))
 		g_assertion_message_expr(G_LOG_DOMAIN, __FILE__, __LINE__, G_STRFUNC, "no region is loose");
 #endif
 	return region->kind == REGION_FREE;

@@ -57,7 +57,7 @@ enum region_kind {
  * @block: malloc: its block in its stream's cache; NULL: none
  * @requested: malloc: bytes of the request, unless it has a block: that has been served again since
  * @max: malloc: bytes that a growable block may reach, as requested; 0: the block is not growable
- * @late: its link in the map's @late, @loose or @new_mallocs; data is NULL: it is in none of them
+ * @late: its link in the map's @late, @loose or @new_mallocs, or in none of them
  * @key_addr: @addr, as the indices by size have it; see @late of struct region_map
  * @key_size: @size, likewise
  */
@@ -163,12 +163,12 @@ struct region_map {
 	uint64_t begin;
 	GPtrArray *chunks;
 	GHashTable *mallocs;
-	GQueue new_mallocs;
+	GList new_mallocs;
 	struct region *near;
 	GTree *unmapped;
 	struct free_set unused;
-	GQueue late;
-	GQueue loose;
+	GList late;
+	GList loose;
 	size_t (*free_run)(const struct region_map *map, const struct region *loose, bool *free);
 	GPtrArray *sets;
 	GTree *passed;
