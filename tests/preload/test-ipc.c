@@ -26,7 +26,7 @@ struct other {
 	FILE *out;
 };
 
-/* Under the object, too. */
+/* Under the object, too, and without tags, whose blocks could not be shared. */
 static struct other spawn(const char *what)
 {
 	char *program = g_file_read_link("/proc/self/exe", NULL);
@@ -38,7 +38,7 @@ static struct other spawn(const char *what)
 
 	preload_again();
 	g_setenv("VPMM_TEST_SCENE", what, TRUE);
-	environment = g_get_environ();
+	environment = g_environ_unsetenv(g_get_environ(), "VPMM_TAG");
 	g_unsetenv("LD_PRELOAD");
 	g_spawn_async_with_pipes(NULL, (char **)(void *)argv, environment, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL,
 				 &other.pid, &in, &out, NULL, &error);
@@ -347,6 +347,49 @@ static void reset(void)
 	other_end(&other);
 }
 
+static gpointer open_often(gpointer handle)
+{
+	drv_deviceptr va;
+
+	use_primary(0);
+	for (int i = 0; i < 50; i++) {
+		g_assert_cmpint(cuIpcOpenMemHandle_v2(&va, *(const struct drv_ipc_handle *)handle, LAZY), ==, 0);
+		g_assert_cmpint(byte_at(va), >=, 'a');
+		g_assert_cmpint(cuIpcCloseMemHandle(va), ==, 0);
+	}
+	return NULL;
+}
+
+static void open_in_threads(void)
+{
+	struct other giver = spawn("other-gives"), taker = spawn("other-takes");
+	struct drv_ipc_handle handles[2], own_handle;
+	GThread *workers[4];
+	drv_deviceptr va;
+
+	/* Threads open and close two handles, while another process opens one of this. */
+	use_primary(0);
+	va = alloc_bytes(SIZE);
+	fill(va, SIZE, 0);
+	own_handle = handle_of(va);
+	for (int i = 0; i < 2; i++)
+		g_assert_true(read_handle(giver.out, &handles[i]));
+	for (size_t i = 0; i < G_N_ELEMENTS(workers); i++)
+		workers[i] = g_thread_new("open", open_often, &handles[i % 2]);
+	for (int i = 0; i < 50; i++)
+		g_assert_cmpint(ask_to_take(&taker, &own_handle).byte, ==, i);
+	for (size_t i = 0; i < G_N_ELEMENTS(workers); i++)
+		g_thread_join(workers[i]);
+
+	/* Nothing is open afterwards, and it works once more. */
+	g_assert_cmpint(byte_at(va), ==, 50);
+	g_assert_cmpint(cuIpcOpenMemHandle_v2(&va, handles[0], LAZY), ==, 0);
+	g_assert_cmpint(cuIpcCloseMemHandle(va), ==, 0);
+	g_assert_cmpint(cuIpcCloseMemHandle(va), ==, DRV_ERROR_INVALID_VALUE);
+	other_end(&giver);
+	other_end(&taker);
+}
+
 static size_t threads(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -432,6 +475,8 @@ int main(int argc, char **argv)
 		{ "/ipc/opens", opens },
 		{ "/ipc/sender-ends", sender_ends },
 		{ "/ipc/reset", reset },
+		{ "/ipc/threads", open_in_threads },
+		{ "/ipc/opens-pausable", opens, { "VPMM_PAUSABLE=1", "VPMM_TAG=program" } },
 		{ "/ipc/own", own },
 		{ "/ipc/fork", forked },
 		{ "/ipc/not-exported", refused, { "VPMM_EXPORT=none" } },
