@@ -50,12 +50,11 @@ static bool row_extend(struct row *row, const struct stream *stream)
 	return true;
 }
 
-size_t overlap_find(struct core *core, const struct stream *stream, size_t size, uint64_t *addr, uint64_t *stamp)
+/* Chooses the row that is waited for the least, and of equals the smallest, if it is better than the choice so far. */
+static void choose_row(struct core *core, const struct stream *stream, size_t size, struct overlap_choice *choice)
 {
 	const GList *link = region_ages(&core->regions)->head;
-	size_t best = 0;
 
-	*stamp = 0;
 	for (int looks = tuning_looks; link && looks > 0; link = link->next, looks--) {
 		const struct region *region = link->data;
 		struct row row;
@@ -65,13 +64,11 @@ size_t overlap_find(struct core *core, const struct stream *stream, size_t size,
 				    .stamp = event_stamp(region->event, stream) };
 		while (row.size < size && --looks > 0 && row_extend(&row, stream))
 			;
-		if (row.size < size || (best && (row.stamp > *stamp || (row.stamp == *stamp && row.size >= best))))
+		if (row.size < size || row.stamp > choice->stamp ||
+		    (row.stamp == choice->stamp && row.size >= choice->row))
 			continue;
-		best = row.size;
-		*addr = row.first->addr;
-		*stamp = row.stamp;
+		*choice = (struct overlap_choice){ .addr = row.first->addr, .row = row.size, .stamp = row.stamp };
 	}
-	return best;
 }
 
 /* The stamp of the latest event of a wait set, as event_stamp() has it; 0: there is nothing to wait for. */
@@ -84,16 +81,20 @@ static uint64_t latest_of(const struct order *order)
 	return latest;
 }
 
-bool overlap_reaches(struct core *core, struct stream *stream, uint64_t addr, size_t size, uint64_t *stamp)
+/* Chooses an address where memory was mapped before, if it is better than the choice so far. */
+static void choose_addr(struct core *core, struct stream *stream, uint64_t addr, size_t size,
+			struct overlap_choice *choice)
 {
 	struct order order;
-	bool reaches;
+	uint64_t stamp;
 
 	order_init(&order, stream);
-	reaches = alias_reaches(core, addr, size, &order);
-	*stamp = latest_of(&order);
+	if (alias_reaches(core, addr, size, &order)) {
+		stamp = latest_of(&order);
+		if (stamp < choice->stamp)
+			*choice = (struct overlap_choice){ .addr = addr, .stamp = stamp };
+	}
 	order_clear(&order);
-	return reaches;
 }
 
 /* The stamp of the earliest event that is not known to be complete. */
@@ -133,7 +134,10 @@ bool overlap_prefers(const struct core *core, const struct order *order, uint64_
 	return age > (ahead ? 1 : (uint64_t)tuning_older) * (now - stamp);
 }
 
-/* A few addresses for each of the sizes that a program uses. */
+/*
+ * A few addresses for each of the sizes that a program uses. Such an address is mapped still, so a block of the same
+ * size can have it again without a driver call as soon as all of the memory behind it is free.
+ */
 #define RECENT_MOST 8
 
 /* Addresses of one size, the latest first. 0: none. */
@@ -178,20 +182,20 @@ void recent_note(struct core *core, uint64_t addr, size_t size)
 	recent->addrs[0] = addr;
 }
 
-bool recent_find(struct core *core, struct stream *stream, size_t size, uint64_t *addr, uint64_t *stamp)
+bool overlap_choose(struct core *core, struct stream *stream, size_t size, uint64_t known,
+		    struct overlap_choice *choice)
 {
-	uint64_t key = size, latest;
+	uint64_t key = size;
 	const struct recent *recent = core->packed->recent ? g_hash_table_lookup(core->packed->recent, &key) : NULL;
 
 	lock_assert_held(&core->lock);
-	*stamp = UINT64_MAX;
-	for (int i = 0; recent && i < MIN(tuning_recent, RECENT_MOST) && recent->addrs[i] && *stamp; i++) {
-		if (!overlap_reaches(core, stream, recent->addrs[i], size, &latest) || latest >= *stamp)
-			continue;
-		*stamp = latest;
-		*addr = recent->addrs[i];
-	}
-	return *stamp != UINT64_MAX;
+	*choice = (struct overlap_choice){ .stamp = UINT64_MAX };
+	if (known)
+		choose_addr(core, stream, known, size, choice);
+	choose_row(core, stream, size, choice);
+	for (int i = 0; recent && i < MIN(tuning_recent, RECENT_MOST) && recent->addrs[i] && choice->stamp; i++)
+		choose_addr(core, stream, recent->addrs[i], size, choice);
+	return choice->stamp != UINT64_MAX;
 }
 
 void recent_clear(struct packed *packed)

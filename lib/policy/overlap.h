@@ -27,26 +27,31 @@ struct stream;
 bool overlap_matters(const struct core *core);
 
 /**
- * overlap_find() - the free range that a stream has to wait for the least, as far as events tell
+ * struct overlap_choice - memory that takes no driver call
+ * @addr: its address
+ * @row: bytes of it, of free regions in a row; 0: a block of the size lay there before, and what is mapped there is free
+ * @stamp: of the latest event to wait for, as event_stamp() has it; 0: there is nothing to wait for
+ */
+struct overlap_choice {
+	uint64_t addr;
+	size_t row;
+	uint64_t stamp;
+};
+
+/**
+ * overlap_choose() - the memory for a block that a stream has to wait for the least, as far as events tell
  * @core: the pool's core; its lock is held
  * @stream: the stream
  * @size: bytes
- * @addr: receives its address
- * @stamp: receives the stamp of the latest event to wait for, as event_stamp() has it
+ * @known: an address that such a block had before, which comes first of equals; 0: none
+ * @choice: receives it
  *
- * Return: its bytes, of one or more free regions in a row; 0: there is none.
+ * It is free in one place, or where it was mapped for one of the latest blocks of the size.
+ *
+ * Return: false if no memory can be had without a driver call.
  */
-size_t overlap_find(struct core *core, const struct stream *stream, size_t size, uint64_t *addr, uint64_t *stamp);
-
-/**
- * overlap_reaches() - whether a block could lie where memory was mapped before
- * @core: the pool's core; its lock is held
- * @stream: the stream that the block is for
- * @addr: the address
- * @size: bytes
- * @stamp: receives the stamp of the latest event to wait for, as event_stamp() has it
- */
-bool overlap_reaches(struct core *core, struct stream *stream, uint64_t addr, size_t size, uint64_t *stamp);
+bool overlap_choose(struct core *core, struct stream *stream, size_t size, uint64_t known,
+		    struct overlap_choice *choice);
 
 /**
  * overlap_prefers() - whether remapping other memory is worth its driver calls
@@ -56,30 +61,13 @@ bool overlap_reaches(struct core *core, struct stream *stream, uint64_t addr, si
  */
 bool overlap_prefers(const struct core *core, const struct order *order, uint64_t stamp);
 
-/*
- * Where blocks of each size lay lately. Such an address is mapped still, so a block of the same size can have it again
- * without a driver call as soon as all of the memory behind it is free.
- */
-
 /**
- * recent_note() - a block is about to be allocated
+ * recent_note() - a block is about to be allocated, and overlap_choose() may choose its address later
  * @core: the pool's core; its lock is held
  * @addr: where
  * @size: bytes
  */
 void recent_note(struct core *core, uint64_t addr, size_t size);
-
-/**
- * recent_find() - the address for a block that a stream has to wait for the least, as far as events tell
- * @core: the pool's core; its lock is held
- * @stream: the stream
- * @size: bytes
- * @addr: receives the address; alias_claim() makes the memory free there
- * @stamp: receives the stamp of the latest event to wait for, as event_stamp() has it; 0: there is nothing to wait for
- *
- * Return: false if no block of this size can have its address again.
- */
-bool recent_find(struct core *core, struct stream *stream, size_t size, uint64_t *addr, uint64_t *stamp);
 
 /**
  * recent_clear() - forget all addresses

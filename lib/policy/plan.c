@@ -209,65 +209,34 @@ static bool may_remap(const struct core *core, const struct plan *plan)
 	return !plan->gathering.donors->len || core->extents.places <= core->packed->most_places;
 }
 
-/* An address that a block of this size had lately needs no driver call. */
-static void step_recent(struct core *core, struct plan *plan)
-{
-	uint64_t addr, stamp;
-
-	if (!recent_find(core, plan->request->stream, plan->request->size, &addr, &stamp) || stamp)
-		return;
-	reach(core, plan, addr);
-	found(plan, PLAN_RECALL, addr);
-}
-
-/*
- * What needs no driver call, and has to be waited for the least: of equals the decision of last time. Return: false if
- * there is nothing.
- */
-static bool find_waiting(struct core *core, struct plan *plan, uint64_t *stamp)
-{
-	const struct request *request = plan->request;
-	uint64_t addr = 0, latest = 0;
-	size_t row;
-
-	*stamp = UINT64_MAX;
-	if (plan->known.addr && overlap_reaches(core, request->stream, plan->known.addr, request->size, &latest)) {
-		*stamp = latest;
-		found(plan, PLAN_RECALL, plan->known.addr);
-	}
-	row = overlap_find(core, request->stream, request->size, &addr, &latest);
-	if (row && latest < *stamp) {
-		*stamp = latest;
-		found(plan, PLAN_FIT, fit_within(core, addr, row, request->size));
-	}
-	if (recent_find(core, request->stream, request->size, &addr, &latest) && latest < *stamp) {
-		*stamp = latest;
-		found(plan, PLAN_RECALL, addr);
-	}
-	return plan->way != PLAN_NONE;
-}
-
 /*
  * Memory that the stream can have at once without remapping, new memory included; or what it has to wait for the least.
  * Remapping may reach older memory than is free in one place.
  */
 static void step_overlap(struct core *core, struct plan *plan)
 {
-	struct plan waiting = { .request = plan->request, .known = plan->known };
-	uint64_t stamp;
+	const struct request *request = plan->request;
+	struct overlap_choice choice;
+	bool chosen;
 
 	if (!may_wait(core, plan))
 		return;
-	find_parts(core, plan);
-	if ((order_is_ready(&plan->order) && !plan->gathering.donors->len) || !find_waiting(core, &waiting, &stamp) ||
-	    (may_remap(core, plan) && overlap_prefers(core, &plan->order, stamp))) {
-		gather_renew(&plan->gathering);
-		return;
+	chosen = overlap_choose(core, request->stream, request->size, plan->known.addr, &choice);
+	if (!chosen || choice.stamp) {
+		find_parts(core, plan);
+		if ((order_is_ready(&plan->order) && !plan->gathering.donors->len) || !chosen ||
+		    (may_remap(core, plan) && overlap_prefers(core, &plan->order, choice.stamp))) {
+			gather_renew(&plan->gathering);
+			return;
+		}
+		plan_clear(plan);
 	}
-	plan_clear(plan);
-	if (waiting.way == PLAN_RECALL)
-		reach(core, plan, waiting.addr);
-	found(plan, waiting.way, waiting.addr);
+	if (choice.row) {
+		found(plan, PLAN_FIT, fit_within(core, choice.addr, choice.row, request->size));
+	} else {
+		reach(core, plan, choice.addr);
+		found(plan, PLAN_RECALL, choice.addr);
+	}
 }
 
 const struct plan_stage *plan_small_stages(void)
@@ -300,7 +269,7 @@ const struct plan_stage *plan_block_stages(const struct core *core, const struct
 		{ SETTLE_CACHES, { step_recall } },
 		{ SETTLE_AWAITED, { step_recall_again, step_fit } },
 		{ SETTLE_BROKEN, { step_exchange } },
-		{ SETTLE_OTHERS, { step_fit_again, step_exchange, step_recent } },
+		{ SETTLE_OTHERS, { step_fit_again, step_exchange } },
 		{ SETTLE_MAPPINGS, { step_overlap, step_gather } },
 		{ 0 }
 	};
