@@ -12,7 +12,6 @@
 #include "core/wait-set.h"
 #include "policy/paged.h"
 #include "policy/policy.h"
-#include "policy/settle.h"
 #include "policy/trim.h"
 #include "util/assume.h"
 #include "util/error.h"
@@ -274,17 +273,41 @@ static uint64_t idle_bytes(struct core *core)
 	return bytes;
 }
 
-/* Plans what goes into the block, and how much is created. */
-static void harvest_begin(struct harvest *harvest)
+/* Plans what goes into a block at @at, or wherever there is a hole, and how much is created. */
+static struct harvest harvest_start(struct core *core, const struct request *request, uint64_t at,
+				    const struct region *beside)
 {
-	struct core *core = harvest->core;
-	uint64_t available = harvest->idle ? idle_bytes(core) : region_bytes(&core->regions, REGION_FREE);
+	struct harvest harvest = {
+		.core = core,
+		.size = request->size,
+		.stream = request->stream,
+		.handle = request->handle,
+		.sources = g_array_new(FALSE, FALSE, sizeof(struct source)),
+		.extents = g_ptr_array_new(),
+		.at = at,
+		.beside = beside,
+		.idle = !at && stream_is_idle(request->stream) && !request->frugal,
+	};
+	uint64_t available = harvest.idle ? idle_bytes(core) : region_bytes(&core->regions, REGION_FREE);
 
-	available -= harvest->beside ? harvest->beside->size : 0;
-	harvest->created = available < harvest->size ? harvest->size - available : 0;
-	harvest->sources = g_array_new(FALSE, FALSE, sizeof(struct source));
-	order_init(&harvest->order, harvest->stream);
-	harvest_plan(harvest);
+	available -= beside ? beside->size : 0;
+	harvest.created = available < harvest.size ? harvest.size - available : 0;
+	order_init(&harvest.order, harvest.stream);
+	harvest_plan(&harvest);
+	return harvest;
+}
+
+static void harvest_end(struct harvest *harvest)
+{
+	order_clear(&harvest->order);
+	g_ptr_array_free(harvest->extents, TRUE);
+	g_array_free(harvest->sources, TRUE);
+}
+
+/* One region suffices, so nothing is remapped, but work of another stream may be pending on it. */
+static bool is_one(const struct harvest *harvest)
+{
+	return harvest->sources->len == 1 && !harvest->created;
 }
 
 /*
@@ -297,44 +320,20 @@ static void harvest_begin(struct harvest *harvest)
  */
 static int harvest_block(struct core *core, const struct request *request, struct region **region)
 {
-	struct harvest harvest = {
-		.core = core,
-		.size = request->size,
-		.stream = request->stream,
-		.handle = request->handle,
-		.idle = stream_is_idle(request->stream) && !request->frugal,
-	};
-	int err;
+	struct harvest harvest = harvest_start(core, request, 0, NULL);
+	int err = is_one(&harvest) ? harvest_wait_for_one(&harvest, region) : harvest_gather(&harvest, region);
 
-	harvest_begin(&harvest);
-	harvest.extents = g_ptr_array_new();
-	if (harvest.sources->len == 1 && !harvest.created)
-		err = harvest_wait_for_one(&harvest, region);
-	else
-		err = harvest_gather(&harvest, region);
-
-	order_clear(&harvest.order);
-	g_ptr_array_free(harvest.extents, TRUE);
-	g_array_free(harvest.sources, TRUE);
+	harvest_end(&harvest);
 	return err;
 }
 
 int harvest_into(struct core *core, const struct request *request, uint64_t addr, const struct region *beside,
 		 struct event *behind, struct event **event)
 {
-	struct harvest harvest = {
-		.core = core,
-		.size = request->size,
-		.stream = request->stream,
-		.handle = request->handle,
-		.at = addr,
-		.beside = beside,
-	};
+	struct harvest harvest = harvest_start(core, request, addr, beside);
 	struct region *region;
 	int err;
 
-	harvest_begin(&harvest);
-	harvest.extents = g_ptr_array_new();
 	order_add_event(&harvest.order, behind);
 	err = harvest_wait(&harvest);
 	if (!err)
@@ -344,9 +343,7 @@ int harvest_into(struct core *core, const struct request *request, uint64_t addr
 		if (err)
 			event_unref(*event);
 	}
-	order_clear(&harvest.order);
-	g_ptr_array_free(harvest.extents, TRUE);
-	g_array_free(harvest.sources, TRUE);
+	harvest_end(&harvest);
 	return err;
 }
 
@@ -427,10 +424,19 @@ static int paged_try(struct core *core, const struct request *request, struct re
 	return err || *region ? err : harvest_block(core, request, region);
 }
 
+/* A frugal request comes after a full flush, and after all that can be unmapped was. */
+static int paged_prepare(struct core *core, const struct request *request)
+{
+	if (request->frugal)
+		return 0;
+	cache_flush(core, request->stream, request->handle, 0);
+	return zombie_reap(core);
+}
+
 static int paged_malloc(struct core *core, const struct request *request, uint64_t *addr)
 {
 	struct region *region;
-	int err = settle_pages(core, request);
+	int err = paged_prepare(core, request);
 
 	if (!err)
 		err = paged_try(core, request, &region);
@@ -441,6 +447,14 @@ static int paged_malloc(struct core *core, const struct request *request, uint64
 	live_enter(core, region, request->requested);
 	*addr = region->addr;
 	return 0;
+}
+
+/* Before a query: a malloc polls only if it has to. */
+static int paged_settle(struct core *core, const struct request *request)
+{
+	int err = paged_prepare(core, request);
+
+	return err ? err : stream_poll_busy(&core->streams, false);
 }
 
 /* The number of other streams that have to be waited for before a stream can have a region. */
@@ -457,19 +471,18 @@ static guint waits_of(const struct region *region, struct stream *stream)
 }
 
 /* The price that harvest_block() would pay. */
-static void forecast_harvest(struct core *core, size_t size, struct stream *stream, uint64_t room,
+static void forecast_harvest(struct core *core, const struct request *request, uint64_t room,
 			     struct vpmm_forecast *forecast)
 {
-	struct harvest harvest = { .core = core, .size = size, .stream = stream };
-	const struct region *hole = region_find_unmapped(&core->regions, size);
+	struct harvest harvest = harvest_start(core, request, 0, NULL);
+	const struct region *hole = region_find_unmapped(&core->regions, request->size);
 
-	harvest_begin(&harvest);
 	if (harvest.created > room)
 		goto out;
 	harvest_order(&harvest);
 	forecast->waits = order_waits(&harvest.order);
 	forecast->way = VPMM_WAY_REUSE;
-	if (harvest.sources->len == 1 && !harvest.created)
+	if (is_one(&harvest))
 		goto out;
 	for (guint i = 0; i < harvest.sources->len; i++) {
 		const struct source *source = &g_array_index(harvest.sources, struct source, i);
@@ -483,8 +496,7 @@ static void forecast_harvest(struct core *core, size_t size, struct stream *stre
 	forecast->remapped = harvest.moved;
 	forecast->calls = (harvest.moved + 2 * harvest.created) / core->settings.page_size + 1;
 out:
-	order_clear(&harvest.order);
-	g_array_free(harvest.sources, TRUE);
+	harvest_end(&harvest);
 }
 
 static void paged_forecast(struct core *core, const struct request *request, uint64_t room,
@@ -499,7 +511,7 @@ static void paged_forecast(struct core *core, const struct request *request, uin
 	if (region)
 		forecast->way = VPMM_WAY_REUSE;
 	else
-		forecast_harvest(core, request->size, request->stream, room, forecast);
+		forecast_harvest(core, request, room, forecast);
 }
 
 static uint64_t paged_largest(struct core *core, struct stream *stream, uint64_t room)
@@ -511,7 +523,7 @@ static uint64_t paged_largest(struct core *core, struct stream *stream, uint64_t
 
 const struct policy policy_paged = {
 	.malloc = paged_malloc,
-	.settle = settle_all_pages,
+	.settle = paged_settle,
 	.forecast = paged_forecast,
 	.largest = paged_largest,
 	.trim = trim_pages,

@@ -190,20 +190,3 @@ int settle_all(struct core *core, const struct request *request)
 	err = stream_poll_busy(&core->streams, false);
 	return err ? err : zombie_reap(core);
 }
-
-int settle_pages(struct core *core, const struct request *request)
-{
-	lock_assert_held(&core->lock);
-	/* A frugal request comes after a full flush, and after all that can be unmapped was. */
-	if (request->frugal)
-		return 0;
-	cache_flush(core, request->stream, request->handle, 0);
-	return zombie_reap(core);
-}
-
-int settle_all_pages(struct core *core, const struct request *request)
-{
-	int err = settle_pages(core, request);
-
-	return err ? err : stream_poll_busy(&core->streams, false);
-}

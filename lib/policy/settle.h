@@ -56,24 +56,6 @@ int settle_caches(struct core *core, const struct request *request);
 int settle_mappings(struct core *core);
 
 /**
- * settle_pages() - settle what the paged policy calls for before a malloc
- * @core: the pool's core; its lock is held, its backend entered
- * @request: the request
- *
- * Return: 0, or an error of the backend.
- */
-int settle_pages(struct core *core, const struct request *request);
-
-/**
- * settle_all_pages() - the same and all events, before a query
- * @core: the pool's core; its lock is held, its backend entered
- * @request: the request
- *
- * Return: 0, or an error of the backend.
- */
-int settle_all_pages(struct core *core, const struct request *request);
-
-/**
  * settle_phase() - settle what comes before all plans for a malloc
  * @core: the pool's core; its lock is held, its backend entered
  * @request: the request
