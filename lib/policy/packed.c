@@ -155,8 +155,10 @@ static int commit(struct core *core, struct plan *plan, uint64_t *addr)
  * Makes a plan, stage by stage: most requests need the first alone, and settle no more for it. A @query has settled
  * everything before.
  */
-static int make_plan(struct core *core, struct plan *plan, const struct plan_stage *stage, bool query)
+static int make_plan(struct core *core, struct plan *plan, bool slabs, bool query)
 {
+	const struct plan_stage *stage = plan_stages(core, plan->request, slabs);
+
 	for (; stage->steps[0] && plan->way == PLAN_NONE; stage++) {
 		int err = query ? 0 : settle(core, plan, stage->settle);
 
@@ -201,15 +203,14 @@ static void note_settled(struct core *core)
 	s->creates = calls->creates;
 }
 
-static int plan_and_commit(struct core *core, const struct request *request, const struct plan_stage *stages,
-			   uint64_t *addr)
+static int plan_and_commit(struct core *core, const struct request *request, bool slabs, uint64_t *addr)
 {
 	struct plan plan;
 	uint64_t waits = core->counts.waits;
 	int err;
 
 	plan_init(&plan, request);
-	err = make_plan(core, &plan, stages, false);
+	err = make_plan(core, &plan, slabs, false);
 	if (!err)
 		err = commit(core, &plan, addr);
 	plan_clear(&plan);
@@ -226,23 +227,21 @@ static int packed_malloc(struct core *core, const struct request *request, uint6
 
 	settle_phase(core, request);
 	if (request->size < core_small_size(core) && !request->frugal)
-		err = plan_and_commit(core, request, plan_small_stages(), addr);
+		err = plan_and_commit(core, request, true, addr);
 	/* Without memory for a slab, a small request is served from the large ones' memory. */
-	return err == -ENOMEM ? plan_and_commit(core, request, plan_block_stages(core, request), addr) : err;
+	return err == -ENOMEM ? plan_and_commit(core, request, false, addr) : err;
 }
 
 /* Makes a plan for a query. Return: whether the device could create enough for it. */
-static bool plan_and_price(struct core *core, const struct request *request, const struct plan_stage *stages,
-			   uint64_t room, struct vpmm_forecast *forecast)
+static bool plan_and_price(struct core *core, const struct request *request, bool slabs, uint64_t room,
+			   struct vpmm_forecast *forecast)
 {
 	struct plan plan;
 	bool affordable;
 
 	plan_init(&plan, request);
-	make_plan(core, &plan, stages, true);
-	affordable = plan_is_affordable(core, &plan, room);
-	if (affordable)
-		plan_price(core, &plan, room, forecast);
+	make_plan(core, &plan, slabs, true);
+	affordable = plan_price(core, &plan, room, forecast);
 	plan_clear(&plan);
 	return affordable;
 }
@@ -252,9 +251,9 @@ static bool packed_price(struct core *core, const struct request *request, uint6
 			 struct vpmm_forecast *forecast)
 {
 	if (request->size < core_small_size(core) && !request->frugal &&
-	    plan_and_price(core, request, plan_small_stages(), room, forecast))
+	    plan_and_price(core, request, true, room, forecast))
 		return true;
-	return plan_and_price(core, request, plan_block_stages(core, request), room, forecast);
+	return plan_and_price(core, request, false, room, forecast);
 }
 
 static void packed_forecast(struct core *core, const struct request *request, uint64_t room,

@@ -239,42 +239,38 @@ static void step_overlap(struct core *core, struct plan *plan)
 	}
 }
 
-const struct plan_stage *plan_small_stages(void)
+static const struct plan_stage slab_stages[] = {
+	{ SETTLE_SLABS, { step_slab } },
+	{ SETTLE_CACHES, { step_slab } },
+	{ SETTLE_OTHERS, { step_slab, step_slab_waiting, step_grow } },
+	{ 0 }
+};
+
+/* In both lists memory that is free without a wait comes first, and a remap last. */
+static const struct plan_stage block_stages[] = {
+	{ SETTLE_CACHES, { step_recall } },
+	{ SETTLE_AWAITED, { step_recall_again, step_fit } },
+	{ SETTLE_BROKEN, { step_exchange } },
+	{ SETTLE_OTHERS, { step_fit_again, step_exchange, step_recall_waiting, step_fit_waiting } },
+	{ SETTLE_MAPPINGS, { step_gather } },
+	{ 0 }
+};
+
+/* If the pool may create memory rather than wait (VPMM_OVERLAP), one step weighs new memory and waits. */
+static const struct plan_stage overlap_stages[] = {
+	{ SETTLE_CACHES, { step_recall } },
+	{ SETTLE_AWAITED, { step_recall_again, step_fit } },
+	{ SETTLE_BROKEN, { step_exchange } },
+	{ SETTLE_OTHERS, { step_fit_again, step_exchange } },
+	{ SETTLE_MAPPINGS, { step_overlap, step_gather } },
+	{ 0 }
+};
+
+const struct plan_stage *plan_stages(const struct core *core, const struct request *request, bool slabs)
 {
-	static const struct plan_stage stages[] = {
-		{ SETTLE_SLABS, { step_slab } },
-		{ SETTLE_CACHES, { step_slab } },
-		{ SETTLE_OTHERS, { step_slab, step_slab_waiting, step_grow } },
-		{ 0 }
-	};
-
-	return stages;
-}
-
-/*
- * In both lists memory that is free without a wait comes first, and a remap last. If the pool may create memory rather
- * than wait (VPMM_OVERLAP), the second list weighs new memory and waits against each other in one step.
- */
-const struct plan_stage *plan_block_stages(const struct core *core, const struct request *request)
-{
-	static const struct plan_stage stages[] = {
-		{ SETTLE_CACHES, { step_recall } },
-		{ SETTLE_AWAITED, { step_recall_again, step_fit } },
-		{ SETTLE_BROKEN, { step_exchange } },
-		{ SETTLE_OTHERS, { step_fit_again, step_exchange, step_recall_waiting, step_fit_waiting } },
-		{ SETTLE_MAPPINGS, { step_gather } },
-		{ 0 }
-	};
-	static const struct plan_stage overlapping[] = {
-		{ SETTLE_CACHES, { step_recall } },
-		{ SETTLE_AWAITED, { step_recall_again, step_fit } },
-		{ SETTLE_BROKEN, { step_exchange } },
-		{ SETTLE_OTHERS, { step_fit_again, step_exchange } },
-		{ SETTLE_MAPPINGS, { step_overlap, step_gather } },
-		{ 0 }
-	};
-
-	return overlap_matters(core) && !request->frugal ? overlapping : stages;
+	if (slabs)
+		return slab_stages;
+	return overlap_matters(core) && !request->frugal ? overlap_stages : block_stages;
 }
 
 void plan_clear(struct plan *plan)
@@ -287,7 +283,8 @@ void plan_clear(struct plan *plan)
 	plan->way = PLAN_NONE;
 }
 
-bool plan_is_affordable(struct core *core, const struct plan *plan, uint64_t room)
+/* Whether a plan creates no more than the device could. */
+static bool is_affordable(struct core *core, const struct plan *plan, uint64_t room)
 {
 	if (plan->way == PLAN_GROW)
 		return room >= core->settings.page_size;
@@ -326,10 +323,12 @@ static void price_gather(struct plan *plan, struct vpmm_forecast *forecast)
 	forecast->calls += 2 * ((g->create - last + piece - 1) / piece + !!last);
 }
 
-void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm_forecast *forecast)
+bool plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm_forecast *forecast)
 {
 	size_t growth = span_growth(core);
 
+	if (!is_affordable(core, plan, room))
+		return false;
 	switch (plan->way) {
 	case PLAN_NONE:
 		break;
@@ -348,4 +347,5 @@ void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm
 		forecast->way = VPMM_WAY_REUSE;
 		forecast->waits = plan->reached ? order_waits(&plan->order) : range_waits(core, plan);
 	}
+	return true;
 }

@@ -91,18 +91,14 @@ struct plan_stage {
 };
 
 /**
- * plan_small_stages() - the stages for a request below core_small_size()
- */
-const struct plan_stage *plan_small_stages(void);
-
-/**
- * plan_block_stages() - the stages for a request among the large ones, outside of slabs
+ * plan_stages() - the stages for a request
  * @core: the pool's core; its lock is held
  * @request: the request
+ * @slabs: it is for a slab; otherwise for memory of the large ones
  *
  * One of them always finds a way.
  */
-const struct plan_stage *plan_block_stages(const struct core *core, const struct request *request);
+const struct plan_stage *plan_stages(const struct core *core, const struct request *request, bool slabs);
 
 /**
  * plan_clear() - free what a plan holds
@@ -111,20 +107,14 @@ const struct plan_stage *plan_block_stages(const struct core *core, const struct
 void plan_clear(struct plan *plan);
 
 /**
- * plan_is_affordable() - whether a plan creates no more than the device could
- * @core: the pool's core; its lock is held
- * @plan: the plan
- * @room: bytes that the device could create
- */
-bool plan_is_affordable(struct core *core, const struct plan *plan, uint64_t room);
-
-/**
  * plan_price() - the price of a plan
  * @core: the pool's core; its lock is held
  * @plan: the plan
  * @room: bytes that the device could create
  * @forecast: receives the way and the price
+ *
+ * Return: false if the plan creates more than that; @forecast is as it was then.
  */
-void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm_forecast *forecast);
+bool plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm_forecast *forecast);
 
 #endif /* PLAN_H */
