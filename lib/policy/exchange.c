@@ -86,12 +86,11 @@ bool exchange_is_possible(struct core *core, const struct exchange *x)
 	return possible;
 }
 
-void exchange_note(struct core *core, uint64_t addr, size_t size, bool again)
+void exchange_note(struct core *core, uint64_t addr, size_t size)
 {
 	struct exchange x;
 
-	if (!find_broken(core, addr, size, &x) ||
-	    !is_coarse(&x, again ? gather_last_size(core, size) : gather_new_size(core, size)))
+	if (!find_broken(core, addr, size, &x) || !is_coarse(&x, gather_new_size(core, size)))
 		return;
 	for (guint i = 0; i < x.count; i++)
 		extent_set_coarse(&core->extents, x.extents[i]);

@@ -89,9 +89,7 @@ void exchange_price(struct core *core, const struct request *request, const stru
  * @core: the pool's core; its lock is held
  * @addr: start of the block, which is free
  * @size: bytes of it
- * @again: a block had that address before in the same state: what the gaps called for last will do, so that free
- *	memory need not be merged
  */
-void exchange_note(struct core *core, uint64_t addr, size_t size, bool again);
+void exchange_note(struct core *core, uint64_t addr, size_t size);
 
 #endif /* EXCHANGE_H */

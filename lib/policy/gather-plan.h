@@ -161,18 +161,13 @@ double gather_target(struct core *core);
 void gather_note_gaps(const struct gathering *g);
 
 /**
- * gather_new_size() - bytes of the extents that a block of new memory would have
+ * gather_new_size() - bytes of the extents that a block of new memory would have, by what the gaps called for last
  * @core: the pool's core; its lock is held
  * @size: bytes of the block
+ *
+ * That is when a block was gathered last, so that free memory need not be merged.
  */
 size_t gather_new_size(struct core *core, size_t size);
-
-/**
- * gather_last_size() - the same by what the gaps called for when a block was gathered last
- * @core: the pool's core; its lock is held
- * @size: bytes of the block
- */
-size_t gather_last_size(struct core *core, size_t size);
 
 /**
  * gather_clear() - free what a choice holds

@@ -68,14 +68,6 @@ void gather_note_gaps(const struct gathering *g)
 size_t gather_new_size(struct core *core, size_t size)
 {
 	const struct gathering g = { .core = core, .size = size, .create = core_page_up(core, size),
-				     .target = gather_target(core) };
-
-	return gather_extent_size(&g);
-}
-
-size_t gather_last_size(struct core *core, size_t size)
-{
-	const struct gathering g = { .core = core, .size = size, .create = core_page_up(core, size),
 				     .target = bound_target(core, core->packed->target) };
 
 	return gather_extent_size(&g);

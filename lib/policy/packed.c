@@ -76,7 +76,7 @@ static void note_decision(struct core *core, const struct plan *plan, uint64_t a
 static void note_range(struct core *core, const struct plan *plan)
 {
 	note_decision(core, plan, plan->addr);
-	exchange_note(core, plan->addr, plan->request->size, plan->way == PLAN_RECALL);
+	exchange_note(core, plan->addr, plan->request->size);
 }
 
 /* Commits a recall, as a steady program does most: the memory becomes the block without being free there first. */
