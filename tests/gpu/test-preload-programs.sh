@@ -402,6 +402,8 @@ python()
 	fi
 }
 
+# As vpmm-run has it for all programs.
+export VPMM_EXPORT="${VPMM_EXPORT:-auto}"
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 cuda=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
 builds=
@@ -433,24 +435,18 @@ if [ -z "$MONITOR" ] && built rows; then
 		compare_rows $group
 	done
 fi
-for name in runtime-static runtime-shared runtime-per-thread driver blas cudnn vector; do
+for name in runtime-static runtime-shared runtime-per-thread driver ipc blas cudnn vector; do
 	if built $name; then
 		compare $name "$work/$name"
 	fi
 done
-
-# As vpmm-run has it for all programs.
-export_memory="env VPMM_EXPORT=auto"
-if built ipc; then
-	compare ipc $export_memory "$work/ipc"
-fi
 
 # Sums in an order of their own choice would differ from run to run.
 export CUBLAS_WORKSPACE_CONFIG=:4096:8 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 async="env PYTORCH_ALLOC_CONF=backend:cudaMallocAsync PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync"
 python torch-native torch python3 "$programs/torch_train.py"
 python torch-async torch $async python3 "$programs/torch_train.py"
-python torch-ipc torch $export_memory python3 "$programs/torch_ipc.py"
+python torch-ipc torch python3 "$programs/torch_ipc.py"
 python torch-conv-native torch python3 "$programs/torch_conv.py"
 python torch-conv-async torch $async python3 "$programs/torch_conv.py"
 python cupy-pool cupy python3 "$programs/cupy_sums.py"
@@ -461,8 +457,8 @@ python jax-async jax env XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_PYTHON_CLIEN
 if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -ge 2 ]; then
 	python nccl-native torch python3 "$programs/nccl_sums.py"
 	python nccl-async torch $async python3 "$programs/nccl_sums.py"
-	python nccl-legacy torch $export_memory NCCL_CUMEM_ENABLE=0 python3 "$programs/nccl_sums.py"
-	[ ! -x "$work/ipc" ] || compare ipc-devices $export_memory "$work/ipc" devices
+	python nccl-legacy torch env NCCL_CUMEM_ENABLE=0 python3 "$programs/nccl_sums.py"
+	[ ! -x "$work/ipc" ] || compare ipc-devices "$work/ipc" devices
 elif wanted nccl-native; then
 	skip nccl-native "it takes two GPUs"
 fi

@@ -118,8 +118,8 @@ refuses "trace without a name" '--trace: expected the name' --trace= ls
 refuses "no folder for the trace" "--trace: $work/none: No such file" --trace="$work/none/x" ls
 refuses "a folder for the trace" "--trace: $work/other: Is a directory" --trace="$work/other" ls
 if [ "$(id -u)" -ne 0 ]; then
-	: >"$work/kept" && chmod a-w "$work/kept"
-	refuses "a trace that cannot be written" "--trace: $work/kept: Permission denied" --trace="$work/kept" ls
+	: >"$work/barred" && chmod a-w "$work/barred"
+	refuses "a trace that cannot be written" "--trace: $work/barred: Permission denied" --trace="$work/barred" ls
 else
 	skip "a trace that cannot be written" "root can write it"
 fi
