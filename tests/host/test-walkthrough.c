@@ -137,14 +137,17 @@ static locale_t make_comma_locale(const char *folder)
 				     "thousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n";
 	char *from = g_build_filename(folder, "source", NULL), *to = g_build_filename(folder, "comma", NULL);
 	char *argv[] = { (char *)"localedef", (char *)"-c", (char *)"-i", from, to, NULL };
-	locale_t locale;
+	locale_t locale = (locale_t)0;
 
 	g_assert_true(g_file_set_contents(from, source, -1, NULL));
 	g_spawn_sync(NULL, argv, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL | G_SPAWN_STDERR_TO_DEV_NULL,
 		     NULL, NULL, NULL, NULL, NULL, NULL);
-	g_setenv("LOCPATH", folder, TRUE);
-	locale = newlocale(LC_NUMERIC_MASK, "comma", (locale_t)0);
-	g_unsetenv("LOCPATH");
+	/* Of a name that is not there the C library loses some bytes. */
+	if (g_file_test(to, G_FILE_TEST_IS_DIR)) {
+		g_setenv("LOCPATH", folder, TRUE);
+		locale = newlocale(LC_NUMERIC_MASK, "comma", (locale_t)0);
+		g_unsetenv("LOCPATH");
+	}
 	g_free(from);
 	g_free(to);
 	return locale;
