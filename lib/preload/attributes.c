@@ -92,8 +92,8 @@ drv_result cuPointerSetAttribute(const void *value, drv_enum attribute, drv_devi
 static void begin_with_block(drv_deviceptr *base, size_t *size, drv_deviceptr va)
 {
 	struct vpmm_allocation block;
-	drv_deviceptr start;
-	size_t bytes;
+	drv_deviceptr start = 0;
+	size_t bytes = 0;
 
 	if (!lent_any() || !library_find(va, &block) || !lent_number(block.base) ||
 	    FORWARD(cuMemGetAddressRange_v2, &start, &bytes, va) || start >= (drv_deviceptr)block.base)

@@ -27,28 +27,26 @@ struct other {
 };
 
 /* Under the object, too, and without tags, whose blocks could not be shared. */
-static struct other spawn(const char *what)
+static void spawn(struct other *other, const char *what)
 {
 	char *program = g_file_read_link("/proc/self/exe", NULL);
 	const char *argv[] = { program, NULL };
 	char **environment;
 	GError *error = NULL;
 	int in, out;
-	struct other other;
 
 	preload_again();
 	g_setenv("VPMM_TEST_SCENE", what, TRUE);
 	environment = g_environ_unsetenv(g_get_environ(), "VPMM_TAG");
 	g_unsetenv("LD_PRELOAD");
 	g_spawn_async_with_pipes(NULL, (char **)(void *)argv, environment, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL,
-				 &other.pid, &in, &out, NULL, &error);
+				 &other->pid, &in, &out, NULL, &error);
 	g_assert_no_error(error);
 	g_strfreev(environment);
 	g_free(program);
-	other.in = fdopen(in, "w");
-	other.out = fdopen(out, "r");
-	setlinebuf(other.in);
-	return other;
+	other->in = fdopen(in, "w");
+	other->out = fdopen(out, "r");
+	setlinebuf(other->in);
 }
 
 static void other_end(const struct other *other)
@@ -100,7 +98,7 @@ static unsigned char byte_at(drv_deviceptr va)
 
 static struct drv_ipc_handle handle_of(drv_deviceptr va)
 {
-	struct drv_ipc_handle handle;
+	struct drv_ipc_handle handle = { 0 };
 
 	g_assert_cmpint(cuIpcGetMemHandle(&handle, va), ==, 0);
 	return handle;
@@ -114,7 +112,7 @@ static bool same(const struct drv_ipc_handle *a, const struct drv_ipc_handle *b)
 /* For each handle that comes: opens it, says what is there, adds one to that, closes it, and says the two results. */
 static void other_takes(void)
 {
-	struct drv_ipc_handle handle;
+	struct drv_ipc_handle handle = { 0 };
 
 	use_primary(0);
 	while (read_handle(stdin, &handle)) {
@@ -150,7 +148,7 @@ static struct took ask_to_take(const struct other *other, const struct drv_ipc_h
 /* Gives two blocks; frees the first at the first line that comes, and ends without a free at the second. */
 static void other_gives(void)
 {
-	struct drv_ipc_handle handle;
+	struct drv_ipc_handle handle = { 0 };
 	drv_deviceptr blocks[2];
 	char line[8];
 
@@ -173,8 +171,9 @@ static void other_gives(void)
 
 static void contents(void)
 {
-	struct other other = spawn("other-takes");
+	struct other other;
 
+	spawn(&other, "other-takes");
 	/* A program gives blocks of several sizes, of which small ones begin in the middle of memory of the pool. */
 	use_primary(0);
 	for (size_t size = 1000; size < 20 * SIZE; size *= 5) {
@@ -198,8 +197,9 @@ static void contents(void)
 
 static void ranges(void)
 {
-	struct other other = spawn("other-takes");
+	struct other other;
 
+	spawn(&other, "other-takes");
 	/* A program gives addresses inside of blocks, as MPI does, and then asks what the handles stand for. */
 	use_primary(0);
 	for (size_t size = 1000; size < 20 * SIZE; size *= 5) {
@@ -226,9 +226,10 @@ static void ranges(void)
 static void names(void)
 {
 	struct drv_ipc_handle handle, again;
-	struct other other = spawn("other-takes");
+	struct other other;
 	drv_deviceptr va, next;
 
+	spawn(&other, "other-takes");
 	/* A block has one handle, which is refused once it was freed, also if another block is there. */
 	use_primary(0);
 	va = alloc_bytes(SIZE);
@@ -255,11 +256,12 @@ static void names(void)
 
 static void opens(void)
 {
-	struct other other = spawn("other-gives");
+	struct other other;
 	struct drv_ipc_handle handles[2];
 	drv_deviceptr va, again, beside;
 	drv_stream stream;
 
+	spawn(&other, "other-gives");
 	/* A program opens the same handle twice, by either variant, and another one. */
 	use_primary(0);
 	for (int i = 0; i < 2; i++)
@@ -300,11 +302,12 @@ static void opens(void)
 
 static void sender_ends(void)
 {
-	struct other other = spawn("other-gives");
+	struct other other;
 	struct drv_ipc_handle handles[2];
 	drv_deviceptr va, kept;
 	char line[16];
 
+	spawn(&other, "other-gives");
 	/* The other process frees a block, and ends with another, which this one has open. */
 	use_primary(0);
 	for (int i = 0; i < 2; i++)
@@ -328,10 +331,11 @@ static void sender_ends(void)
 
 static void reset(void)
 {
-	struct other other = spawn("other-gives");
-	struct drv_ipc_handle handle;
+	struct other other;
+	struct drv_ipc_handle handle = { 0 };
 	drv_deviceptr va, again;
 
+	spawn(&other, "other-gives");
 	/* A program resets its device with a handle open. */
 	use_primary(0);
 	g_assert_true(read_handle(other.out, &handle));
@@ -362,11 +366,13 @@ static gpointer open_often(gpointer handle)
 
 static void open_in_threads(void)
 {
-	struct other giver = spawn("other-gives"), taker = spawn("other-takes");
-	struct drv_ipc_handle handles[2], own_handle;
+	struct other giver, taker;
+	struct drv_ipc_handle handles[2] = { 0 }, own_handle = { 0 };
 	GThread *workers[4];
 	drv_deviceptr va;
 
+	spawn(&giver, "other-gives");
+	spawn(&taker, "other-takes");
 	/* Threads open and close two handles, while another process opens one of this. */
 	use_primary(0);
 	va = alloc_bytes(SIZE);
@@ -395,15 +401,16 @@ static size_t threads(void)
 	DIR *tasks = opendir("/proc/self/task");
 	size_t count = 0;
 
-	while (readdir(tasks))
+	while (tasks && readdir(tasks))
 		count++;
-	closedir(tasks);
+	if (tasks)
+		closedir(tasks);
 	return count;
 }
 
 static void own(void)
 {
-	struct drv_ipc_handle handle;
+	struct drv_ipc_handle handle = { 0 };
 	drv_deviceptr va, opened;
 	size_t before;
 
@@ -419,7 +426,7 @@ static void own(void)
 
 static void forked(void)
 {
-	struct drv_ipc_handle handle;
+	struct drv_ipc_handle handle = { 0 };
 	drv_deviceptr va, opened;
 	int status;
 	pid_t pid;
@@ -439,7 +446,7 @@ static void forked(void)
 
 static void share_twice(drv_deviceptr va)
 {
-	struct drv_ipc_handle handle;
+	struct drv_ipc_handle handle = { 0 };
 
 	g_assert_cmpint(cuIpcGetMemHandle(&handle, va), ==, DRV_ERROR_INVALID_VALUE);
 	g_assert_cmpint(cuIpcGetMemHandle(&handle, va), ==, DRV_ERROR_INVALID_VALUE);
