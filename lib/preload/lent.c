@@ -95,19 +95,6 @@ uint64_t lent_number(const void *base)
 	return number;
 }
 
-void lent_freed(const void *base)
-{
-	struct given **at;
-
-	if (!lent_any())
-		return;
-	pthread_mutex_lock(&lock);
-	at = given_at(base);
-	if (*at)
-		drop_given(at);
-	pthread_mutex_unlock(&lock);
-}
-
 /* Where one that @fits is noted, or NULL is; called with the lock held. */
 static struct open_handle **opened_at(bool (*fits)(const struct lent_opened *it, const void *data), const void *data)
 {
@@ -173,18 +160,22 @@ bool lent_open(const struct lent_opened *is)
 	return true;
 }
 
-bool lent_is_opened(const void *base)
+bool lent_free(const void *base)
 {
 	const struct open_handle *it;
-	bool is;
+	struct given **at;
+	bool may;
 
 	if (!lent_any())
-		return false;
+		return true;
 	pthread_mutex_lock(&lock);
 	it = *opened_at(has_base, base);
-	is = it && it->opens;
+	may = !it || !it->opens;
+	at = given_at(base);
+	if (*at)
+		drop_given(at);
 	pthread_mutex_unlock(&lock);
-	return is;
+	return may;
 }
 
 long lent_close(drv_deviceptr va, struct lent_opened *is)

@@ -51,14 +51,6 @@ uint64_t lent_give(const void *base, int device);
 uint64_t lent_number(const void *base);
 
 /**
- * lent_freed() - a block is about to be freed, and its handles are good no more
- * @base: where it begins; any other address does nothing
- *
- * Context: any thread.
- */
-void lent_freed(const void *base);
-
-/**
  * lent_open_again() - count one more open of a handle
  * @handle: the handle
  * @device: whose primary context is current
@@ -79,19 +71,20 @@ bool lent_open_again(const struct lender_name *handle, int device, drv_deviceptr
 bool lent_open(const struct lent_opened *opened);
 
 /**
- * lent_is_opened() - whether a block is another process's, which only cuIpcCloseMemHandle() gives back
- * @base: where it begins
+ * lent_free() - a block is about to be freed, and its handles are good no more
+ * @base: where it begins; any other address does nothing
  *
  * Context: any thread.
+ * Return: false if the block is another process's, which only cuIpcCloseMemHandle() gives back.
  */
-bool lent_is_opened(const void *base);
+bool lent_free(const void *base);
 
 /**
  * lent_close() - count one open less
  * @va: the address that the program was told
  * @opened: receives what it was
  *
- * The last one is followed by a free, which lent_is_opened() no longer forbids, and by lent_closed().
+ * The last one is followed by a free, which lent_free() no longer forbids, and by lent_closed().
  *
  * Context: any thread.
  * Return: how many opens are left, or -1: nothing is open there.

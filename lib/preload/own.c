@@ -36,9 +36,8 @@ void own_forget(int device, bool current)
 /* The pool is found by the address, as it may have ended. */
 drv_result free_on(void *base, drv_stream stream)
 {
-	if (lent_is_opened(base))
+	if (!lent_free(base))
 		return DRV_ERROR_INVALID_VALUE;
-	lent_freed(base);
 	switch (LIBRARY(vpmm_free, NULL, base, stream)) {
 	case 0:
 		return DRV_SUCCESS;
