@@ -161,23 +161,19 @@ static int check_settings(void)
 	return err ? fail_set(err, "%s", vpmm_last_error()) : 0;
 }
 
+static void set_unless_given(const char *variable, const char *text)
+{
+	const char *value = g_getenv(variable);
+
+	if (!value || !*value)
+		g_setenv(variable, text, TRUE);
+}
+
 /* What threads allocate is of a tag that can be paused. */
 static void set_pausable(void)
 {
-	const char *tag = g_getenv("VPMM_TAG");
-
 	g_setenv("VPMM_PAUSABLE", "1", TRUE);
-	if (!tag || !*tag)
-		g_setenv("VPMM_TAG", "program", TRUE);
-}
-
-/* A part of whatever is served may go to other processes by CUDA's legacy IPC. */
-static void set_export(void)
-{
-	const char *value = g_getenv("VPMM_EXPORT");
-
-	if (!value || !*value)
-		g_setenv("VPMM_EXPORT", "auto", TRUE);
+	set_unless_given("VPMM_TAG", "program");
 }
 
 static int check_options(void)
@@ -190,7 +186,8 @@ static int check_options(void)
 		return fail_set(-EINVAL, "--top: with --monitor the program has no pool");
 	if (options.monitor && options.pausable)
 		return fail_set(-EINVAL, "--pausable: with --monitor the program has no pool");
-	set_export();
+	/* The program can share all of its memory with other processes by CUDA's legacy IPC. */
+	set_unless_given("VPMM_EXPORT", "auto");
 	if (options.pausable)
 		set_pausable();
 	if (options.top)

@@ -6,6 +6,7 @@ the sender's memory is mapped beside it. The sender has the functions of this mo
 
 import contextlib
 import ctypes
+import functools
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 from typing import Any, Callable, Optional
 
@@ -19,15 +20,23 @@ _rebuild = reductions.rebuild_cuda_tensor
 _new_shared: Optional[Callable[..., Any]] = None
 
 
+@functools.lru_cache(maxsize=None)
+def _load() -> ctypes.CDLL:
+    """libvpmm-torch.so, in a process whose PyTorch has its own allocator."""
+    from . import torch as module
+    plugin = ctypes.CDLL(module.find_plugin())
+    plugin.vpmm_torch_take.argtypes = [c_char_p, c_int, POINTER(c_void_p), POINTER(c_size_t), POINTER(c_size_t)]
+    plugin.vpmm_torch_drop.argtypes = [c_void_p]
+    plugin.vpmm_torch_drop.restype = None
+    plugin.vpmm_torch_explain.restype = c_char_p
+    return plugin
+
+
 class _Memory:
     """A storage's memory in another process, and its share in the sender's count of users."""
 
     def __init__(self, plugin: ctypes.CDLL, device: int, name: bytes, counter: Any, counter_offset: int) -> None:
         pointer, lead, size = c_void_p(), c_size_t(), c_size_t()
-        plugin.vpmm_torch_take.argtypes = [c_char_p, c_int, POINTER(c_void_p), POINTER(c_size_t), POINTER(c_size_t)]
-        plugin.vpmm_torch_drop.argtypes = [c_void_p]
-        plugin.vpmm_torch_drop.restype = None
-        plugin.vpmm_torch_explain.restype = c_char_p
         result = plugin.vpmm_torch_take(name, device, byref(pointer), byref(lead), byref(size))
         if result:
             reason = plugin.vpmm_torch_explain(result).decode(errors="replace")
@@ -63,7 +72,7 @@ def _new_shared_cuda(device: int, handle: bytes, size: int, offset: int, counter
     with torch.cuda.device(device):
         if event_needed:
             torch.cuda.Event.from_ipc_handle(torch.device(f"cuda:{device}"), event).wait()
-        memory = _Memory(enabled.load_plugin(), device, handle, counter, counter_offset)
+        memory = _Memory(_load(), device, handle, counter, counter_offset)
         return torch.as_tensor(memory.array(offset, size), device=torch.device(f"cuda:{device}")).untyped_storage()
 
 

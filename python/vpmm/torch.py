@@ -139,12 +139,7 @@ def _need() -> _Plugin:
     return _plugin
 
 
-def load_plugin() -> ctypes.CDLL:
-    """libvpmm-torch.so, though PyTorch's memory may come from elsewhere."""
-    return _plugin.lib if _plugin is not None else ctypes.CDLL(_find_plugin())
-
-
-def _find_plugin() -> str:
+def find_plugin() -> str:
     directory = _library.directory()
     places = [os.path.join(directory, "vpmm", OBJECT), os.path.join(directory, OBJECT)]
     for place in places:
@@ -578,7 +573,7 @@ def enable(library: Union[str, "os.PathLike[str]", None] = None,
                                f"{_plugin.path} already")
         if _plugin is None:
             _check_time()
-            plugin = _Plugin(_find_plugin() if path is None else path)
+            plugin = _Plugin(find_plugin() if path is None else path)
             _read_settings()
             _install(plugin)
             _plugin = plugin

@@ -366,7 +366,7 @@ class TorchTest(unittest.TestCase):
         self.program("""
             import shutil, vpmm._library as library
             vpmm.torch.enable()
-            own = vpmm.torch._find_plugin()
+            own = vpmm.torch.find_plugin()
             Tensor(MIB)
             vpmm.torch.enable(library=own)
             raises("already", vpmm.torch.enable, library.__file__)
