@@ -232,7 +232,7 @@ static bool bury_all(struct budget *budget)
 	bool any = false;
 
 	lock_assert_held(&budget->lock);
-	/* What has its number, if the program has closed it, knows of no locks. */
+	/* If the program has closed the descriptor, another file can have its number. That file has no locks. */
 	if (!descriptor_is_own(&budget->locks))
 		return false;
 	for_each_other(slot, budget)

@@ -303,7 +303,7 @@ static int end_pause(struct vpmm_pool *pool, int err)
 	return err;
 }
 
-/* Of an arena that is awake. Its lock is still held, as a thread that pauses it next has the arena's pieces. */
+/* The arena is awake, and its lock is still held: the next pause puts its own pieces into the list. */
 static GPtrArray *detach_pieces(struct vpmm_pool *pool)
 {
 	GPtrArray *pieces = pool->arena->pieces;

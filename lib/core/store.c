@@ -193,7 +193,7 @@ int store_take(struct store *store, uint64_t bytes, GPtrArray *pieces)
 	return 0;
 
 err_push:
-	/* What was made stays. */
+	/* Pieces that were made stay in the store. */
 	while (pieces->len > before)
 		push_piece(store, g_ptr_array_steal_index(pieces, pieces->len - 1));
 	return err;

@@ -63,7 +63,7 @@ static int lend_given(struct vpmm_pool *pool, const void *ptr, int socket)
 
 static const struct lender_ops ops = { .find = find_given, .lend_key = given_key, .lend = lend_given };
 
-/* What programs take for the base of an address, as they ask for it themselves. Not before the block begins. */
+/* Programs ask for the base of an address by the same call. The base is never before the block. */
 static drv_deviceptr base_of(drv_deviceptr va, const struct vpmm_allocation *block)
 {
 	const drv_deviceptr start = (drv_deviceptr)block->base;
@@ -78,7 +78,7 @@ static bool give_handle(void *handle, drv_deviceptr va, const struct vpmm_alloca
 	uint64_t key[3];
 	size_t offset;
 
-	/* What cannot be lent is not to be noted. */
+	/* The block is noted only if it can be lent. */
 	if (given_key(NULL, block->base, key, &offset))
 		return false;
 	begin_sharing();

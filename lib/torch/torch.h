@@ -159,7 +159,7 @@ int vpmm_torch_take(const char *name, int device, void **ptr, size_t *lead, size
 /* Unmaps it, behind all work. */
 void vpmm_torch_drop(void *ptr);
 
-/* What an error of giving or taking a name means; of any other, the library's latest error. */
+/* The text for an error of giving or taking a name. For other errors it is the library's latest one. */
 const char *vpmm_torch_explain(int err);
 
 #endif /* VPMM_TORCH_H */

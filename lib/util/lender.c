@@ -21,7 +21,7 @@
 #include "util/descriptor.h"
 #include "util/lender.h"
 
-/* Whoever says nothing for that long is not waited for any longer. */
+/* The wait for a process that says nothing. */
 #define PATIENCE_S 30
 
 _Static_assert(sizeof(struct lender_name) == 64, "a handle of CUDA's legacy IPC has 64 bytes");
@@ -92,7 +92,7 @@ static bool socket_write(int fd, const void *from, size_t size)
 	return put == (ssize_t)size;
 }
 
-/* What there is to say of a name, and where its block starts. */
+/* The answer for a name, and the start of its block. */
 static int find_named_block(const struct lender_ops *of, struct lender_name *name, struct lender_answer *answer,
 			    void **base)
 {
