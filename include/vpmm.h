@@ -881,7 +881,8 @@ int vpmm_lend_key(struct vpmm_pool *pool, const void *ptr, uint64_t *key, size_t
 
 /**
  * vpmm_receive() - map a block of another process
- * @pool: the pool that is to have it, on the same device; NULL: the default pool of the current device
+ * @pool: the pool that is to have it, on the same device, or on one that can access the memory of that; NULL: the
+ *	default pool of the current device
  * @ptr: receives the address
  * @size: receives the bytes that the block was allocated with; may be NULL
  * @socket: a connected Unix socket, at whose other end vpmm_send() or vpmm_lend() is called
@@ -897,7 +898,7 @@ int vpmm_lend_key(struct vpmm_pool *pool, const void *ptr, uint64_t *key, size_t
  *	-ETIMEDOUT a part of a message has come, and the rest has not,
  *	-EPIPE the other end is closed,
  *	-EPROTO what has come is no message of those calls, or the memory is not what the message says,
- *	-EXDEV the memory is of another device or another backend than the pool,
+ *	-EXDEV the memory is of another backend than the pool, or of a device that the pool's device cannot access,
  *	-EMFILE the process cannot open more files,
  *	-ENOMEM there is no address space for it, or there are too many mappings,
  *	-ENOTSUP the device cannot map such memory,

@@ -304,7 +304,7 @@ int lend_part(struct vpmm_pool *pool, uint64_t addr, uint64_t done, struct messa
 	return put_handle(pool, place->extent->handle, message, fd);
 }
 
-static int check_exporter(const struct vpmm_pool *pool, const struct message *message)
+static int check_exporter(const struct vpmm_pool *pool, const struct message *message, bool *same_device)
 {
 	struct backend_info info;
 	int err;
@@ -315,9 +315,7 @@ static int check_exporter(const struct vpmm_pool *pool, const struct message *me
 	if (strncmp(message->backend, info.name, sizeof(message->backend)))
 		return error_set(-EXDEV, "the memory is of another backend than the pool, whose backend is %s",
 				 info.name);
-	if (memcmp(message->uuid, info.uuid, sizeof(info.uuid)))
-		return error_set(-EXDEV, "the memory is of another device than the pool, whose device is %d",
-				 info.device);
+	*same_device = !memcmp(message->uuid, info.uuid, sizeof(info.uuid));
 	if (message->bytes % pool->core.granularity)
 		return error_set(-EPROTO, "%" PRIu64 " bytes of memory are no multiple of the granularity of %zu",
 				 message->bytes, pool->core.granularity);
@@ -339,15 +337,19 @@ int import_block(struct vpmm_pool *pool, const struct parcel *parcel, uint64_t *
 	const struct message *message = &parcel->message;
 	struct request request = { .size = message->bytes, .requested = message->size, .handle = STREAM_NULL,
 				   .apart = true, .import = &parcel->from };
+	bool same_device = true;
 	int err;
 
 	lock_assert_held(&pool->core.lock);
 	hold_poll(&pool->pending, STREAM_NULL, true);
-	err = check_exporter(pool, message) ?: check_handles(pool, &parcel->from);
+	err = check_exporter(pool, message, &same_device) ?: check_handles(pool, &parcel->from);
 	if (err)
 		return err;
 	request.stream = stream_get_idle(&pool->core.streams);
 	err = request_memory(pool, &policy_shareable, &request, addr);
+	/* Only the driver knows whether a device can access the memory of another. */
+	if (!same_device && (err == -EINVAL || err == -ENODEV || err == -ENOTSUP))
+		err = error_add(-EXDEV, "the memory is of another device than the pool");
 	/* It is no argument of the caller's that is wrong. */
 	if (err == -EINVAL)
 		err = error_add(-EPROTO, "what came is not %" PRIu64 " bytes of memory", message->bytes);

@@ -91,8 +91,8 @@ int lend_part(struct vpmm_pool *pool, uint64_t addr, uint64_t done, struct messa
  *
  * Waits on the host if only that gives the mappings or addresses which it takes.
  *
- * Return: 0, -EXDEV for memory of another device or backend, -EPROTO for memory that is not as the message says,
- * -ENOMEM, or another error of the backend.
+ * Return: 0, -EXDEV for memory of another backend, or of a device that the pool's device cannot access, -EPROTO for
+ * memory that is not as the message says, -ENOMEM, or another error of the backend.
  */
 int import_block(struct vpmm_pool *pool, const struct parcel *parcel, uint64_t *addr);
 

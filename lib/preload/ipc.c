@@ -116,8 +116,6 @@ static drv_result result_of_open(int err)
 		return DRV_ERROR_INVALID_HANDLE;
 	case -ENOMEM:
 		return DRV_ERROR_OUT_OF_MEMORY;
-	case -EXDEV:
-		return DRV_ERROR_INVALID_CONTEXT;
 	case -EBUSY:
 		return DRV_ERROR_NOT_INITIALIZED;
 	default:

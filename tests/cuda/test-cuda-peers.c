@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Peers through the cuda backend: which calls the driver gets, and what it says. */
 #include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "cuda/cuda-fixture.h"
 
@@ -147,10 +149,41 @@ static void test_failure(gconstpointer data)
 	assert_nothing_left();
 }
 
+/* The pool of device 1 gets memory of device 0, and only that device can access it there, if the driver lets it. */
+static void test_receive(void)
+{
+	const int second = 1;
+	struct vpmm_opts opts = { PACKED, .export_as = VPMM_EXPORT_FD };
+	struct vpmm_pool *from = open_pool(&opts), *to = NULL;
+	void *sent = have(from, 3 * PAGE), *got = NULL;
+	int sockets[2];
+	size_t size;
+
+	opts.device = &second;
+	assert_ok(vpmm_pool_create(&to, &opts));
+	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), ==, 0);
+	assert_ok(vpmm_lend(from, sent, sockets[0]));
+	fake.fail("cuMemSetAccess", 0, 1, DRV_ERROR_PEER_ACCESS_UNSUPPORTED);
+	assert_error(vpmm_receive(to, &got, &size, sockets[1]), EXDEV, "another device");
+	assert_ok(vpmm_lend(from, sent, sockets[0]));
+	assert_ok(vpmm_receive(to, &got, &size, sockets[1]));
+	g_assert_cmpuint(size, ==, 3 * PAGE);
+	assert_reached(got, size, 0x2);
+	assert_reached(sent, size, 0x1);
+
+	close(sockets[0]);
+	close(sockets[1]);
+	assert_ok(vpmm_free(to, got, NULL));
+	assert_ok(vpmm_free(from, sent, NULL));
+	vpmm_pool_destroy(to);
+	vpmm_pool_destroy(from);
+}
+
 void cuda_peers_tests(void)
 {
 	fixture_add_rows("/cuda/peers/come-and-go", rows, test_come_and_go);
 	fixture_add_rows("/cuda/peers/failure", rows, test_failure);
 	cuda_add("/cuda/peers/apart", test_apart);
 	cuda_add("/cuda/peers/gone", test_gone);
+	cuda_add("/cuda/peers/receive", test_receive);
 }

@@ -163,7 +163,6 @@ static const struct wrong {
 	{ "part", NULL, SET(version, MESSAGE_PART), .err = EPROTO, .word = "version 4" },
 	{ "length", NULL, SET(length, 143), .err = EPROTO, .word = "143 bytes" },
 	{ "backend", NULL, SET(backend[0], 'X'), .err = EXDEV, .word = "another backend" },
-	{ "device", NULL, SET(uuid[15], 9), .err = EXDEV, .word = "another device" },
 	{ "type-0", NULL, SET(type, 0), .err = EPROTO, .word = "type 0" },
 	{ "type-3", NULL, SET(type, 3), .err = EPROTO, .word = "type 3" },
 	{ "fabric", none, SET(type, 2), .err = ENOTSUP, .word = "file descriptors only" },
@@ -215,6 +214,24 @@ static void test_wrong(gconstpointer data)
 	g_assert_true(ptr == &ptr && size == 7);
 	assert_ok(vpmm_pool_check(e.to.pool));
 	g_assert_cmpuint(fixture_stats(&e.to).imported, ==, 0);
+	ends_close(&e);
+}
+
+/* A pool can have memory of another device, as one device can access that of another. */
+static void test_other_device(void)
+{
+	struct raw raw;
+	struct ends e;
+	char *here;
+
+	ends_open(&e, (struct vpmm_opts){ FIXTURE_PACKED }, SOCK_STREAM);
+	here = shareable_malloc(&e.from, SIZE);
+	raw = raw_of(&e, here);
+	raw.message.uuid[15] = 9;
+	raw_send(e.sockets[0], &raw);
+	raw_close(&raw, 0);
+	here[5] = 5;
+	g_assert_cmpint(receive_block(&e, NULL)[5], ==, 5);
 	ends_close(&e);
 }
 
@@ -544,6 +561,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	fixture_add_rows("/export-socket/wrong", wrongs, test_wrong);
+	g_test_add_func("/export-socket/other-device", test_other_device);
 	g_test_add_func("/export-socket/right-after-wrong", test_right_after_wrong);
 	g_test_add_data_func("/export-socket/bytewise", GINT_TO_POINTER(false), test_bytewise);
 	g_test_add_data_func("/export-socket/bytewise-two", GINT_TO_POINTER(true), test_bytewise);

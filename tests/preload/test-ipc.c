@@ -396,6 +396,37 @@ static void open_in_threads(void)
 	other_end(&taker);
 }
 
+static void devices(void)
+{
+	struct drv_ipc_handle handle;
+	drv_deviceptr va, again;
+	struct other other;
+
+	spawn(&other, "other-gives");
+
+	/* A program on device 1 opens memory of device 0, whose primary context it does not have. */
+	use_primary(1);
+	g_assert_true(read_handle(other.out, &handle));
+	g_assert_cmpint(cuIpcOpenMemHandle_v2(&va, handle, LAZY), ==, 0);
+	g_assert_cmpint(byte_at(va), ==, 'a');
+
+	/* On device 0 the handle is another one. */
+	use_primary(0);
+	g_assert_cmpint(cuIpcOpenMemHandle_v2(&again, handle, LAZY), ==, 0);
+	g_assert_cmphex(again, !=, va);
+	g_assert_cmpint(cuIpcCloseMemHandle(va), ==, 0);
+	g_assert_cmpint(byte_at(again), ==, 'a');
+	g_assert_cmpint(cuIpcCloseMemHandle(again), ==, 0);
+
+	/* A device that cannot access the memory of another is refused it. */
+	use_primary(1);
+	fake_cuda_fail("cuMemSetAccess", 0, 1, DRV_ERROR_PEER_ACCESS_UNSUPPORTED);
+	g_assert_cmpint(cuIpcOpenMemHandle_v2(&va, handle, LAZY), ==, DRV_ERROR_MAP_FAILED);
+	g_assert_cmpint(cuIpcOpenMemHandle_v2(&va, handle, LAZY), ==, 0);
+	g_assert_cmpint(cuIpcCloseMemHandle(va), ==, 0);
+	other_end(&other);
+}
+
 static size_t threads(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -484,6 +515,7 @@ int main(int argc, char **argv)
 		{ "/ipc/reset", reset },
 		{ "/ipc/threads", open_in_threads },
 		{ "/ipc/opens-pausable", opens, { "VPMM_PAUSABLE=1", "VPMM_TAG=program" } },
+		{ "/ipc/devices", devices, { "VPMM_HOST_DEVICES=2" } },
 		{ "/ipc/own", own },
 		{ "/ipc/fork", forked },
 		{ "/ipc/not-exported", refused, { "VPMM_EXPORT=none" } },
