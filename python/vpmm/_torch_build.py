@@ -7,6 +7,7 @@ compiler and version of the sources. `python -m vpmm.torch build` does it ahead.
 
 import argparse
 import contextlib
+import ctypes
 import fcntl
 import glob
 import hashlib
@@ -14,6 +15,7 @@ import os
 import platform
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -35,8 +37,14 @@ _TYPES = {
     "VPMM_HAVE_OOM_REJECTION": "OomRejectionObserver",
 }
 
-# Seconds. A build takes some 20.
+# Seconds that a compiler may take. It takes some 20.
 _LIMIT = 600
+
+# Newer versions want the newer standard, and older compilers do not have it.
+_STANDARDS = ("-std=c++20", "-std=c++17")
+
+# In front of the name of a file that a compiler writes.
+_UNDER_WAY = ".build-"
 
 
 class CannotBuild(Exception):
@@ -181,20 +189,39 @@ def _alone(directory: str, name: str) -> Iterator[None]:
         yield
 
 
+def _remove_left(made: str) -> None:
+    """What killed builds have left beside a file that was just made: a build under way is younger."""
+    now = os.stat(made).st_mtime
+    for path in glob.glob(os.path.join(glob.escape(os.path.dirname(made)), f"{_UNDER_WAY}*")):
+        with contextlib.suppress(OSError):
+            if now - os.stat(path).st_mtime > len(_STANDARDS) * _LIMIT:
+                os.unlink(path)
+
+
+def _write_out(path: str) -> None:
+    """Has a file on the disk before it takes its name: a name can survive a crash that the contents do not."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _compile(compiler: List[str], path: str) -> None:
     """Into a file of its own, which takes the name once it is whole."""
     flags, last = _flags(), ""
-    handle, made = tempfile.mkstemp(prefix=".build-", dir=os.path.dirname(path))
+    handle, made = tempfile.mkstemp(prefix=_UNDER_WAY, dir=os.path.dirname(path))
     os.close(handle)
     try:
-        # Newer versions want the newer standard, and older compilers do not have it.
-        for standard in ("-std=c++20", "-std=c++17"):
+        _remove_left(made)
+        for standard in _STANDARDS:
             done = subprocess.run([*compiler, standard, *flags, os.path.join(HERE, SOURCES[0]), "-o", made,
                                    *_libraries()], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                   stdin=subprocess.DEVNULL, text=True, errors="replace", timeout=_LIMIT, check=False)
             if done.returncode == 0:
                 # Others may load it where the folder lets them in: who builds an image need not be who runs it.
                 os.chmod(made, 0o755)
+                _write_out(made)
                 os.replace(made, path)
                 return
             errors = [line for line in done.stderr.splitlines() if "error" in line]
@@ -207,22 +234,48 @@ def _compile(compiler: List[str], path: str) -> None:
     raise CannotBuild(f"{' '.join(compiler)} failed: {last}")
 
 
-def build(directory: Optional[str] = None) -> Tuple[str, bool]:
-    """The path of the compiled class, and whether it was compiled now. CannotBuild says why there is none."""
+def _ends_early(path: str) -> bool:
+    """Whether the end of an object is missing, where its sections are listed. To load such a one can be SIGBUS."""
+    with open(path, "rb") as file:
+        head = file.read(64)
+    if len(head) < 64:
+        return True
+    start, (size, count) = struct.unpack_from("=Q", head, 40)[0], struct.unpack_from("=HH", head, 58)
+    return bool(os.path.getsize(path) < start + size * count)
+
+
+def load(path: str) -> ctypes.CDLL:
+    """The class in a file. CannotBuild says why it cannot be loaded."""
+    try:
+        if _ends_early(path):
+            raise CannotBuild(f"{path} cannot be loaded: it is no object, or a part of one")
+        compiled = ctypes.CDLL(path)
+        compiled.vpmm_torch_install.argtypes = [ctypes.c_void_p]
+        compiled.vpmm_torch_install.restype = ctypes.c_char_p
+    except (OSError, AttributeError) as error:
+        raise CannotBuild(f"{path} cannot be loaded: {error}") from error
+    return compiled
+
+
+def build(directory: Optional[str] = None) -> Tuple[str, ctypes.CDLL]:
+    """
+    The compiled class, with its path. It is compiled unless one is there that can be loaded, which one that was damaged
+    or is another system's cannot. CannotBuild says why there is none.
+    """
     compiler = _compiler()
     name = file_name(compiler)
     try:
         directory = directory or cache_directory()
         path = os.path.join(directory, name)
-        if os.path.exists(path):
-            return path, False
+        with contextlib.suppress(CannotBuild):
+            return path, load(path)
         with _alone(directory, name):
-            if os.path.exists(path):
-                return path, False
+            with contextlib.suppress(CannotBuild):
+                return path, load(path)
             _compile(compiler, path)
     except OSError as error:
         raise CannotBuild(f"{error.strerror}: {error.filename}") from error
-    return path, True
+    return path, load(path)
 
 
 def main(arguments: List[str]) -> int:

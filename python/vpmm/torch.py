@@ -23,7 +23,7 @@ import sys
 import threading
 import warnings
 from ctypes import POINTER, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Union
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import torch
 
@@ -496,24 +496,19 @@ def _end_registration() -> None:
                                                 "a torch.cuda.MemPool with NCCL", variable)
 
 
-def _compiled() -> str:
-    """The file of the allocator class. CannotBuild says why there is none."""
+def _compiled() -> Tuple[str, ctypes.CDLL]:
+    """The allocator class, with its path. CannotBuild says why there is none."""
     wanted = os.environ.get("VPMM_TORCH_BUILD", "auto")
     if wanted not in ("auto", "never", "require"):
         raise ValueError(f"VPMM_TORCH_BUILD is {wanted!r}: expected auto, never or require")
     if wanted == "never":
         raise _torch_build.CannotBuild("VPMM_TORCH_BUILD is never")
-    return os.environ.get("VPMM_TORCH_CLASS") or _torch_build.build()[0]
+    path = os.environ.get("VPMM_TORCH_CLASS")
+    return (path, _torch_build.load(path)) if path else _torch_build.build()
 
 
 def _install_class(plugin: _Plugin) -> None:
-    path = _compiled()
-    try:
-        compiled = ctypes.CDLL(path)
-        compiled.vpmm_torch_install.argtypes = [c_void_p]
-        compiled.vpmm_torch_install.restype = ctypes.c_char_p
-    except (OSError, AttributeError) as error:
-        raise _torch_build.CannotBuild(f"{path} cannot be loaded: {error}") from error
+    path, compiled = _compiled()
     reason = compiled.vpmm_torch_install(plugin.lib.vpmm_torch_class())
     if reason is not None:
         raise _torch_build.CannotBuild(f"{path}: {reason.decode(errors='replace')}")

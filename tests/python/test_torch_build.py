@@ -168,6 +168,47 @@ class BuildTest(unittest.TestCase):
         self.assertEqual(len(self.calls()), 1)
         self.assertEqual(len(self.files()), 1)
 
+    def test_damaged(self):
+        # A file that cannot be loaded is none: it is compiled anew, and not by each process.
+        def shorten(path):
+            os.truncate(path, os.path.getsize(path) // 2)
+
+        def empty(path):
+            os.truncate(path, 0)
+
+        def clear(path):
+            self.write(path, "\0" * os.path.getsize(path))
+
+        self.enable()
+        path = os.path.join(self.cache, self.files()[0])
+        for count, damage in enumerate((shorten, empty, clear), 2):
+            damage(path)
+            self.assertEqual(self.enable(), (True, ""))
+            self.assertEqual(len(self.calls()), count)
+            self.assertEqual(self.enable(), (True, ""))
+            self.assertEqual(len(self.calls()), count)
+        # A file that was named is the program's matter.
+        shorten(path)
+        self.refused("cannot be loaded", VPMM_TORCH_CLASS=path)
+
+    def test_damaged_together(self):
+        self.enable()
+        os.truncate(os.path.join(self.cache, self.files()[0]), 0)
+        self.write(os.path.join(self.where, "sleep"), ".5")
+        for process in [self.start() for _ in range(4)]:
+            out, said = process.communicate(timeout=60)
+            self.assertEqual((out, said, process.returncode), ("True", "", 0))
+        self.assertEqual(len(self.calls()), 2)
+
+    def test_killed(self):
+        # What a killed compiler leaves goes with a later build, and what one is writing stays.
+        os.makedirs(self.cache, mode=0o700)
+        for name in (".build-left", ".build-written"):
+            self.write(os.path.join(self.cache, name), "")
+        os.utime(os.path.join(self.cache, ".build-left"), (0, 0))
+        self.assertEqual(self.enable(), (True, ""))
+        self.assertEqual([name for name in os.listdir(self.cache) if name.startswith(".build")], [".build-written"])
+
     def test_no_compiler(self):
         self.refused("there is no C++ compiler", CXX="", PATH=self.torch)
         self.refused("CXX=nowhere is not there", CXX="nowhere")
