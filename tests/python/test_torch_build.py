@@ -142,6 +142,19 @@ class BuildTest(unittest.TestCase):
         self.assertEqual(len(self.calls()), 3)
         self.assertEqual(len(self.files()), 3)
 
+    def test_system_headers(self):
+        # A distribution's CUDA: to name the compiler's own folder hides the headers of C from those of C++.
+        first = textwrap.dedent("""
+            import os
+            before = os.path.exists
+            os.path.exists = lambda path: path == "/usr/include/cuda_runtime_api.h" or before(path)
+        """)
+        shutil.rmtree(os.path.join(self.where, "toolkit"))
+        for home in "/usr", "/usr/", "":
+            shutil.rmtree(self.cache, ignore_errors=True)
+            self.assertEqual(self.enable(first, CUDA_HOME=home, CUDA_PATH=""), (True, ""))
+            self.assertNotIn("/usr/include", self.calls()[-1].split())
+
     def test_encodings(self):
         # Names of files and what a compiler prints are bytes, in whatever encoding.
         odd = os.path.join(self.where, os.fsdecode(b"caf\xe9"))
