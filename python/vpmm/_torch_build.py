@@ -147,8 +147,14 @@ def file_name(compiler: List[str]) -> str:
     for source in SOURCES:
         with open(os.path.join(HERE, source), "rb") as file:
             digest.update(file.read())
-    for text in (str(torch.__version__), str(getattr(torch.version, "git_version", "")),
-                 str(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True)), _include(), platform.machine()):
+    # Without it nothing can be compiled, but what was compiled before serves.
+    header = ""
+    with contextlib.suppress(CannotBuild):
+        header = _header()
+    # The header as well: one version can have several builds.
+    for text in (header, str(torch.__version__), str(getattr(torch.version, "git_version", "")),
+                 str(torch.version.cuda), str(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True)), _include(),
+                 platform.machine()):
         digest.update(os.fsencode(text) + b"\0")
     digest.update(_identity(compiler) + b"\0")
     version = "".join(letter for letter in str(torch.__version__) if letter.isalnum() or letter in ".+")

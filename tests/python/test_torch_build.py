@@ -132,6 +132,7 @@ class BuildTest(unittest.TestCase):
         path = os.path.join(self.torch, "torch", "__init__.py")
         with open(path, encoding="utf-8") as file:
             text = file.read()
+        header = os.path.join(self.torch, "torch", "include", "c10", "cuda", "CUDACachingAllocator.h")
         self.write(path, text.replace("2.11.0+fake", "2.4.1+fake"))
         self.assertEqual(self.enable(), (True, ""))
         self.write(os.path.join(self.where, "version"), "14")
@@ -141,6 +142,14 @@ class BuildTest(unittest.TestCase):
         self.assertEqual(self.enable(), (True, ""))
         self.assertEqual(len(self.calls()), 3)
         self.assertEqual(len(self.files()), 3)
+        # One version can be built for another CUDA, or from sources that were changed.
+        self.write(path, text.replace('"13.0"', '"12.6"'))
+        self.assertEqual(self.enable(), (True, ""))
+        self.write(path, text)
+        self.write(header, "struct ShareableHandle {}; struct StreamSegmentSize {};")
+        self.assertEqual(self.enable(), (True, ""))
+        self.assertEqual(len(self.calls()), 5)
+        self.assertEqual(len(self.files()), 5)
 
     def test_system_headers(self):
         # A distribution's CUDA: to name the compiler's own folder hides the headers of C from those of C++.
