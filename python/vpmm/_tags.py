@@ -5,7 +5,7 @@ import ctypes
 import threading
 from ctypes import byref, c_uint
 from types import TracebackType
-from typing import Any, List, Optional, Type, Union
+from typing import Any, List, Optional, Tuple, Type, Union
 
 from ._header import PAUSE_DROP, TAG_ALL, TAG_DROP, TAG_PAUSABLE, TAG_STAY, CTagStats, TagStats
 from ._library import check, lib, stream_handle
@@ -14,11 +14,59 @@ from ._settings import Size, size_of
 _ANY_STREAM = ctypes.c_void_p(-1).value or 0
 
 
-class Tag:
+# Of each thread: whose blocks it is in, outermost first, and which word was in force before each.
+_entered = threading.local()
+
+
+class Word:
     """
-    A tag of vpmm.tag(). As a context manager it is the tag of what this thread allocates in its block; they nest, and
-    one object serves any number of threads.
+    As a context manager, the word of vpmm_tag_set() for what this thread allocates in its block. Blocks nest, and one
+    object serves any number of threads.
     """
+
+    def __init__(self, word: int, name: str) -> None:
+        self._word = word
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+    @staticmethod
+    def _stack() -> List[Tuple["Word", int]]:
+        stack: List[Tuple["Word", int]] = _entered.__dict__.setdefault("stack", [])
+        return stack
+
+    def __enter__(self) -> "Word":
+        self._stack().append((self, lib.vpmm_tag_set(self._word)))
+        return self
+
+    def _leave(self) -> Optional[str]:
+        """Ends the block. What is wrong with that, in words."""
+        stack = self._stack()
+        at = len(stack) - 1
+        while at >= 0 and stack[at][0] is not self:
+            at -= 1
+        if at < 0:
+            return f"the block of {self!r} ends on a thread that is not in it"
+        before = stack.pop(at)[1]
+        if at == len(stack):
+            lib.vpmm_tag_set(before)
+            return None
+        # The one that was entered next ends this one's as well.
+        inner = stack[at][0]
+        stack[at] = (inner, before)
+        return (f"the block of {self!r} ends inside that of {inner!r}: blocks of a thread have to nest, so there is no "
+                "await in them that lets others enter theirs")
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        wrong = self._leave()
+        if wrong is not None and error is None:
+            raise RuntimeError(wrong)
+
+
+class Tag(Word):
+    """A tag of vpmm.tag(), and that of what this thread allocates in its block."""
 
     def __init__(self, name: str, pausable: bool, bits: int) -> None:
         if not isinstance(name, str):
@@ -27,27 +75,18 @@ class Tag:
             raise ValueError(f"name={name!r} has a NUL")
         number = c_uint()
         check(lib.vpmm_tag_open(name.encode(), TAG_PAUSABLE if pausable else 0, byref(number)))
+        super().__init__(number.value | bits, f"vpmm.tag({name!r})")
         self.name = name
         self.number = number.value
-        self._word = self.number | bits
-        self._before = threading.local()
-
-    def __repr__(self) -> str:
-        return f"vpmm.tag({self.name!r})"
-
-    def _stack(self) -> List[int]:
-        if not hasattr(self._before, "words"):
-            self._before.words = []
-        words: List[int] = self._before.words
-        return words
+        self._made_of = name, pausable, bits
 
     def __enter__(self) -> "Tag":
-        self._stack().append(lib.vpmm_tag_set(self._word))
+        super().__enter__()
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
-        lib.vpmm_tag_set(self._stack().pop())
+    def __reduce__(self) -> Any:
+        # The number is this process's alone.
+        return Tag, self._made_of
 
 
 def tag(name: str, *, pausable: bool = True, drop: bool = False, stay: bool = False) -> Tag:

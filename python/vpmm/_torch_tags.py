@@ -9,8 +9,8 @@ from ctypes import byref
 from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
 from ._header import TAG_ALL, CTagStats
-from ._library import Error, check, lib
-from ._tags import Tag, tag
+from ._library import Error, check
+from ._tags import Tag, Word, tag
 
 # The most that there are.
 _TAGS = 255
@@ -37,11 +37,8 @@ def region(name: str, cpu: bool, disk: bool, backend: Optional[str]) -> Tag:
 
 @contextlib.contextmanager
 def disabled() -> Iterator[None]:
-    before = lib.vpmm_tag_set(0)
-    try:
+    with Word(0, "vpmm.torch.disable()"):
         yield
-    finally:
-        lib.vpmm_tag_set(before)
 
 
 def _check(result: int) -> None:

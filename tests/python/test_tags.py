@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Tags, and pausing of what has one, on the host backend."""
 
+import asyncio
+import copy
 import ctypes
 import errno
+import pickle
+import subprocess
+import sys
 import threading
 import unittest
 
@@ -81,6 +86,82 @@ class TagsTest(unittest.TestCase):
         pool.free(other)
         pool.resume("sleeper")
         self.assertEqual(ctypes.string_at(a, 6 * MIB), b"\3" * (6 * MIB))
+
+
+    def test_overlap(self):
+        # Tasks of one thread whose blocks do not nest are told so, and leave no tag behind.
+        pool = self.open()
+        failed = []
+
+        async def task(name, rounds):
+            try:
+                with vpmm.tag(name):
+                    for _ in range(rounds):
+                        await asyncio.sleep(0)
+            except RuntimeError as error:
+                failed.append(str(error))
+
+        async def main(rounds):
+            await asyncio.gather(*(task(f"task {i}", n) for i, n in enumerate(rounds)))
+
+        for rounds in (2, 4), (2, 3, 4), (3, 2, 4), (4, 2, 3):
+            failed.clear()
+            asyncio.run(main(rounds))
+            self.assertTrue(failed)
+            for text in failed:
+                self.assertRegex(text, r"^the block of vpmm.tag\('task \d'\) ends inside that of vpmm.tag\('task \d'\)")
+            pool.malloc(1)
+            for i in range(3):
+                self.assertEqual(pool.tag_stats(f"task {i}").blocks, 0)
+        failed.clear()
+        asyncio.run(main((4, 3, 2)))
+        self.assertEqual(failed, [])
+        # An exception that is under way goes on.
+        inner = vpmm.tag("inner")
+        with self.assertRaises(KeyError):
+            with vpmm.tag("outer"):
+                inner.__enter__()
+                raise KeyError
+        inner.__exit__(None, None, None)
+        pool.malloc(1)
+        self.assertEqual(pool.tag_stats("outer").blocks, 0)
+
+    def test_other_thread(self):
+        # A block ends on the thread that has entered it: there is no other whose tag it could change.
+        pool = self.open()
+        tag = vpmm.tag("elsewhere")
+        caught = []
+
+        def leave():
+            try:
+                tag.__exit__(None, None, None)
+            except RuntimeError as error:
+                caught.append(str(error))
+            pool.malloc(1)
+
+        with tag:
+            thread = threading.Thread(target=leave)
+            thread.start()
+            thread.join()
+        self.assertEqual(caught, ["the block of vpmm.tag('elsewhere') ends on a thread that is not in it"])
+        self.assertEqual(pool.tag_stats(tag).blocks, 0)
+
+    def test_copies(self):
+        # By name: the number is another one in another process.
+        pool = self.open()
+        tag = vpmm.tag("copied", drop=True)
+        for other in copy.copy(tag), copy.deepcopy({"tag": tag})["tag"], pickle.loads(pickle.dumps(tag)):
+            self.assertEqual((repr(other), other.number), (repr(tag), tag.number))
+            with other:
+                pool.malloc(1)
+        self.assertEqual(pool.tag_stats(tag).blocks, 3)
+        text = """import pickle, sys, vpmm
+others = [vpmm.tag(str(i)) for i in range(100)]
+tag = pickle.load(sys.stdin.buffer)
+print(tag.number == vpmm.tag("copied").number and tag.number not in [other.number for other in others])
+"""
+        done = subprocess.run([sys.executable, "-c", text], input=pickle.dumps(tag), capture_output=True, check=False)
+        self.assertEqual((done.stdout, done.stderr), (b"True\n", b""))
 
 
 if __name__ == "__main__":
