@@ -169,10 +169,12 @@ static int class_alloc_pressed(struct torch_piece *block, int ordinal, size_t si
 	bool entered, given = true;
 	int err = -ENOMEM;
 
+	if (!device_enter(ordinal, &entered))
+		return -ENXIO;
 	if (!pool)
 		err = pools_borrow(ordinal, block, size, least, stream);
-	if (!err || !device_enter(ordinal, &entered))
-		return err;
+	if (!err)
+		goto out;
 	books_retry(ordinal);
 	/* The library has waited for its own memory by now. */
 	if (!captures_any())
@@ -183,6 +185,7 @@ static int class_alloc_pressed(struct torch_piece *block, int ordinal, size_t si
 	err = alloc_once(block, ordinal, size, least, stream, pool);
 	while (err == -ENOMEM && alloc_ask(ordinal, size > least ? size : least, &given))
 		err = alloc_once(block, ordinal, size, least, stream, pool);
+out:
 	device_leave(entered);
 	return err;
 }

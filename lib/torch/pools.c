@@ -334,16 +334,18 @@ static int pool_take(struct torch_pool *pool, struct part *part, struct torch_pi
 	return 0;
 }
 
+static vpmm_tag thread_tag(void)
+{
+	vpmm_tag tag = vpmm_tag_set(0);
+
+	vpmm_tag_set(tag);
+	return tag;
+}
+
 /* The tag that memory which the thread allocates from a pool has; that of other allocators has none. */
 static vpmm_tag tag_in(const struct torch_pool *pool)
 {
-	vpmm_tag tag;
-
-	if (pool->source.take)
-		return 0;
-	tag = vpmm_tag_set(0);
-	vpmm_tag_set(tag);
-	return tag;
+	return pool->source.take ? 0 : thread_tag();
 }
 
 static bool is_paused(vpmm_tag tag)
@@ -415,6 +417,7 @@ int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size,
 int pools_borrow(int device, struct torch_piece *block, size_t size, size_t least, struct CUstream_st *stream)
 {
 	uint64_t bytes = bytes_for(size, least);
+	bool paused = is_paused(thread_tag());
 	struct torch_pool *pool;
 	struct part *part;
 	int err = -ENOMEM;
@@ -422,7 +425,7 @@ int pools_borrow(int device, struct torch_piece *block, size_t size, size_t leas
 	if (!bytes)
 		return err;
 	for (pool = pools_lock_first(device); pool && err; pool = pool_after(pool)) {
-		if (!pool->lends)
+		if (!pool->lends || (paused && tag_in(pool)))
 			continue;
 		part = arena_find(&pool->arena, bytes, stream, tag_in(pool));
 		if (part)

@@ -54,7 +54,7 @@ int pools_restore(int device, struct torch_id id, const struct torch_piece *piec
 int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size, size_t least,
 		struct CUstream_st *stream);
 
-/* Allocates ordinary memory from free memory of a pool that lends it: 0, or -ENOMEM. */
+/* Allocates ordinary memory from free memory of a pool that lends it, of the current device: 0, or -ENOMEM. */
 int pools_borrow(int device, struct torch_piece *block, size_t size, size_t least, struct CUstream_st *stream);
 
 /*

@@ -262,7 +262,14 @@ static void test_tags(void)
 	/* There is memory left in the segment, but it is away. */
 	vpmm_tag_set(tag | VPMM_TAG_DROP);
 	g_assert_cmpint(table->alloc(&block, 0, 100, 0, NULL, pool), ==, -EBUSY);
+	/* Nor is it lent, to a request that began before the pause. */
+	assert_ok(table->set_lends(0, id, 1));
+	g_assert_cmpint(table->alloc_pressed(&block, 0, 100, 0, NULL, NULL), ==, -EBUSY);
 	assert_ok(vpmm_resume(NULL, tag, VPMM_STREAM_ANY));
+	assert_ok(table->alloc_pressed(&block, 0, 100, 0, NULL, NULL));
+	g_assert_true((char *)(uintptr_t)block.addr == tagged + 1024);
+	drop(tagged + 1024);
+	assert_ok(table->set_lends(0, id, 0));
 	g_assert_true(new_block(100, NULL, pool) == tagged + 1024);
 	g_assert_cmpint(vpmm_tag_set(0), ==, tag | VPMM_TAG_DROP);
 	g_assert_cmpuint(count_segments(id), ==, 2);
