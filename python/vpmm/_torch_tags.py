@@ -25,7 +25,8 @@ class Words(NamedTuple):
 
 def region(name: str, cpu: bool, disk: bool, backend: Optional[str]) -> Tag:
     """The tag of a region; its arguments as users of torch_memory_saver know them."""
-    assert not (cpu and disk), "enable_cpu_backup and enable_disk_backup: expected one of them"
+    if cpu and disk:
+        raise AssertionError("enable_cpu_backup and enable_disk_backup: expected one of them")
     if backend is not None and not cpu:
         raise ValueError(f"cpu_backup_backend={backend!r}: expected enable_cpu_backup with it")
     if backend not in (None, "pinned", "mmap"):

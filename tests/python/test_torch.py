@@ -448,6 +448,18 @@ class TorchTest(unittest.TestCase):
             assert torch.cuda.memory_stats()["num_ooms"] == 0
         """)
 
+    def test_optimised(self):
+        # What python -O leaves out is no check of arguments.
+        self.program("""
+            vpmm.torch.enable()
+            try:
+                vpmm.torch.region("both", True, True)
+            except AssertionError:
+                pass
+            else:
+                raise RuntimeError("no error")
+        """, PYTHONOPTIMIZE="1")
+
     def test_pressure_raises(self):
         # It counts as no, and is not asked for ever.
         self.program("""
