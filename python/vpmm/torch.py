@@ -152,6 +152,7 @@ def find_plugin() -> str:
 def _device(device: Any) -> int:
     """The ordinal of a device as PyTorch's functions take it."""
     if device is None:
+        # Which device is current is not asked before: that would initialise CUDA.
         return int(torch.cuda.current_device()) if torch.cuda.is_initialized() else 0
     if isinstance(device, bool):
         raise TypeError(f"device={device!r} is no CUDA device")
@@ -159,7 +160,9 @@ def _device(device: Any) -> int:
         named = torch.device(device)
         if named.type != "cuda":
             raise ValueError(f"device={device!r} is no CUDA device")
-        device = torch.cuda.current_device() if named.index is None else named.index
+        if named.index is None:
+            return _device(None)
+        device = named.index
     if not 0 <= device < _DEVICES:
         raise ValueError(f"there is no device {device}")
     return int(device)

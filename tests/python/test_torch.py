@@ -147,7 +147,10 @@ class TorchTest(unittest.TestCase):
                         assert str(error).startswith(f"device={device!r} is no CUDA device"), error
                     else:
                         raise AssertionError(f"{call} takes {device!r}")
-            assert vpmm.torch.stats().mapped == vpmm.torch.stats(1).mapped == 0
+            for device in None, 1, "cuda", torch.device("cuda"):
+                assert vpmm.torch.stats(device).mapped == 0
+            # A question does not initialise CUDA: a program may fork yet.
+            assert not torch.cuda.is_initialized()
             a = Tensor(2 * MIB)
             assert vpmm.torch.stats().requested == vpmm.torch.stats("cuda:0").requested == 2 * MIB
             assert vpmm.torch.stats(torch.device("cuda")) == vpmm.torch.stats(0)

@@ -15,6 +15,8 @@ def is_initialized():
 
 
 def current_device():
+    if not _C.initialized:
+        init()
     return 0
 
 
