@@ -537,8 +537,8 @@ def _install_hooks(plugin: _Plugin) -> None:
     _tell_failed_captures(plugin)
 
 
-def _install(plugin: _Plugin) -> None:
-    """The class if it can be had, or else the plug-in, which lacks what it says."""
+def _install(plugin: _Plugin) -> Optional[str]:
+    """The class if it can be had, or else the plug-in. What a program should be told of that."""
     wanted = os.environ.get("VPMM_TORCH_BUILD", "auto")
     try:
         _install_class(plugin)
@@ -547,8 +547,9 @@ def _install(plugin: _Plugin) -> None:
             raise RuntimeError(f"VPMM_TORCH_BUILD is require: {error}") from error
         _install_hooks(plugin)
         if wanted != "never":
-            warnings.warn("vpmm.torch: cudnn.benchmark, CUDA graphs of torch.compile, MemPool and memory history do not "
-                          f"work: {error}", RuntimeWarning, stacklevel=3)
+            return ("vpmm.torch: cudnn.benchmark, CUDA graphs of torch.compile, MemPool and memory history do not work: "
+                    f"{error}")
+    return None
 
 
 def enable(library: Union[str, "os.PathLike[str]", None] = None,
@@ -565,6 +566,7 @@ def enable(library: Union[str, "os.PathLike[str]", None] = None,
     if on_pressure is not None and not callable(on_pressure):
         raise TypeError(f"on_pressure={on_pressure!r} is not a function")
     path = None if library is None else os.fsdecode(text("library", library))
+    warning = None
     with _lock:
         if _plugin is not None and path is not None and os.path.realpath(path) != os.path.realpath(_plugin.path):
             raise RuntimeError(f"vpmm.torch.enable(library={path!r}) comes too late: PyTorch's memory comes from "
@@ -573,12 +575,15 @@ def enable(library: Union[str, "os.PathLike[str]", None] = None,
             _check_time()
             plugin = _Plugin(find_plugin() if path is None else path)
             _read_settings()
-            _install(plugin)
+            warning = _install(plugin)
             _plugin = plugin
             _tell_settings()
             _end_registration()
         if on_pressure is not None:
             _plugin.ask_on_pressure(on_pressure)
+    # Last, as a program can have warnings raised, and catch them.
+    if warning is not None:
+        warnings.warn(warning, RuntimeWarning, stacklevel=2)
 
 
 if __name__ == "__main__":

@@ -451,6 +451,25 @@ class TorchTest(unittest.TestCase):
             assert torch.cuda.memory_stats()["num_ooms"] == 0
         """)
 
+    def test_warnings_raised(self):
+        # As test runners have it. PyTorch's memory comes from the library by then, and the module knows.
+        self.program("""
+            import warnings
+            asked = []
+            warnings.simplefilter("error")
+            try:
+                vpmm.torch.enable(on_pressure=lambda device, size: asked.append(size))
+            except RuntimeWarning as error:
+                assert "CXX=nowhere is not there" in str(error), error
+            else:
+                raise AssertionError("no warning")
+            assert vpmm.torch.is_enabled() and not vpmm.torch.is_whole()
+            vpmm.torch.enable()
+            a, b = Tensor(40 * MIB), Tensor(30 * MIB)
+            assert torch.cuda.memory_allocated() == 40 * MIB
+            assert asked == [30 * MIB]
+        """, VPMM_TORCH_BUILD="auto", CXX="nowhere")
+
     def test_optimised(self):
         # What python -O leaves out is no check of arguments.
         self.program("""
