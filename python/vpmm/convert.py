@@ -6,12 +6,14 @@ SNAPSHOT is what torch.cuda.memory._dump_snapshot() writes; - is standard input.
 unless TRACE is given. Nothing in the snapshot is run: a pickle with anything but plain data is refused.
 """
 
+import contextlib
 import gzip
 import io
 import pickle
 import sys
 from typing import Any, BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Sequence, TextIO, Tuple
 
+_USAGE = "python3 -m vpmm.convert SNAPSHOT [TRACE]"
 _PAGE = 2 << 20
 _MOST = (1 << 64) - 1
 _ACTIVE = ("active_allocated", "active_awaiting_free", "active_pending_free")
@@ -161,13 +163,17 @@ def load(file: BinaryIO) -> Any:
         raise Damaged(f"it is no pickle: {error}") from error
 
 
-def _open(name: str) -> BinaryIO:
-    if name == "-" and sys.stdin is None:
+@contextlib.contextmanager
+def _open(name: str) -> Iterator[Any]:
+    is_input = name == "-"
+    if is_input and sys.stdin is None:
         raise OSError("standard input is closed")
-    file = io.BufferedReader(sys.stdin.buffer.raw if name == "-" else io.FileIO(name))  # type: ignore[attr-defined]
-    if file.peek(2)[:2] == b"\x1f\x8b":
-        return io.BufferedReader(gzip.GzipFile(fileobj=file))  # type: ignore[arg-type]
-    return file
+    with io.BufferedReader(io.FileIO(sys.stdin.fileno() if is_input else name, closefd=not is_input)) as file:
+        if file.peek(2)[:2] == b"\x1f\x8b":
+            with gzip.GzipFile(fileobj=file) as plain:
+                yield plain
+        else:
+            yield file
 
 
 def _reason(error: Exception) -> str:
@@ -184,10 +190,12 @@ def _write(lines: List[str], out: TextIO) -> None:
 def main(arguments: Sequence[str]) -> int:
     """The program. 0; 2: the snapshot was refused, or a file cannot be read or written."""
     if len(arguments) not in (1, 2) or arguments[0] in ("-h", "--help"):
-        print(__doc__.strip(), file=sys.stdout if arguments[:1] in (["-h"], ["--help"]) else sys.stderr)
+        # Without it where Python leaves such texts out.
+        print((__doc__ or _USAGE).strip(), file=sys.stdout if arguments[:1] in (["-h"], ["--help"]) else sys.stderr)
         return 0 if arguments[:1] in (["-h"], ["--help"]) else 2
     try:
-        lines = convert(load(_open(arguments[0])))
+        with _open(arguments[0]) as file:
+            lines = convert(load(file))
     except (Damaged, OSError, EOFError) as error:
         print(f"vpmm.convert: {arguments[0]}: {_reason(error)}", file=sys.stderr)
         return 2

@@ -133,8 +133,26 @@ class Program(unittest.TestCase):
             self.assertNotIn(b"Traceback", done.stderr)
             self.assertEqual(done.stdout, b"")
 
+    def test_open_files(self):
+        """What Python says of files that a program leaves open."""
+        data = pickle.dumps({"segments": [segment(block(0x1000, 512))]})
+        environment = {**os.environ, "PYTHONDEVMODE": "1", "PYTHONWARNINGS": "error"}
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "snapshot")
+            for given in (data, gzip.compress(data), b"damaged"):
+                with open(name, "wb") as file:
+                    file.write(given)
+                for arguments, words in ([name], {}), (["-"], {"input": given}):
+                    done = self.run_it(*arguments, env=environment, **words)
+                    self.assertNotIn(b"unclosed", done.stderr)
+                    self.assertEqual(done.returncode, 2 if given == b"damaged" else 0, done.stderr)
+
     def test_help(self):
-        self.assertEqual(self.run_it("--help").returncode, 0)
+        # -OO leaves the texts of modules out.
+        for level in ("", "2"):
+            done = self.run_it("--help", env={**os.environ, "PYTHONOPTIMIZE": level})
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            self.assertIn(b"python3 -m vpmm.convert SNAPSHOT [TRACE]", done.stdout)
 
 
 if __name__ == "__main__":
