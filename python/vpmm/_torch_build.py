@@ -257,7 +257,8 @@ def load(path: str) -> ctypes.CDLL:
     try:
         if _ends_early(path):
             raise CannotBuild(f"{path} cannot be loaded: it is no object, or a part of one")
-        compiled = ctypes.CDLL(path)
+        # A name without a folder is one for the loader to search, and no file.
+        compiled = ctypes.CDLL(os.path.abspath(path))
         compiled.vpmm_torch_install.argtypes = [ctypes.c_void_p]
         compiled.vpmm_torch_install.restype = ctypes.c_char_p
     except (OSError, AttributeError) as error:

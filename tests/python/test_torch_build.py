@@ -304,6 +304,9 @@ class BuildTest(unittest.TestCase):
         # Of an image, other users run it.
         self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o755)
         self.assertEqual(self.enable(VPMM_TORCH_CLASS=path, CXX="nowhere"), (True, ""))
+        # It names a file, as other paths do.
+        self.assertEqual(self.enable(f"import os; os.chdir({into!r})", VPMM_TORCH_CLASS=os.path.basename(path),
+                                     CXX="nowhere"), (True, ""))
         self.write(os.path.join(self.where, "fails"), "no such method")
         shutil.rmtree(into)
         done = subprocess.run([sys.executable, "-m", "vpmm.torch", "build", "--into", into], capture_output=True,
