@@ -20,7 +20,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from typing import Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -81,10 +81,15 @@ def _compiler() -> List[str]:
     raise CannotBuild("there is no C++ compiler (g++ or clang++)")
 
 
+def _environment() -> Dict[str, str]:
+    """Of the compiler, for messages in words that are known."""
+    return {**os.environ, "LC_ALL": "C"}
+
+
 def _identity(compiler: List[str]) -> bytes:
     try:
         done = subprocess.run([*compiler, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60,
-                              check=True)
+                              check=True, env=_environment())
     except (OSError, subprocess.SubprocessError) as error:
         raise CannotBuild(f"{' '.join(compiler)} does not run: {error}") from error
     return done.stdout.split(b"\n", 1)[0]
@@ -225,7 +230,8 @@ def _compile(compiler: List[str], path: str) -> None:
         for standard in _STANDARDS:
             done = subprocess.run([*compiler, standard, *flags, os.path.join(HERE, SOURCES[0]), "-o", made,
                                    *_libraries()], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                  stdin=subprocess.DEVNULL, text=True, errors="replace", timeout=_LIMIT, check=False)
+                                  stdin=subprocess.DEVNULL, text=True, errors="replace", timeout=_LIMIT, check=False,
+                                  env=_environment())
             if done.returncode == 0:
                 # Others may load it where the folder lets them in: who builds an image need not be who runs it.
                 os.chmod(made, 0o755)

@@ -19,7 +19,9 @@ COMPILER = """#!/bin/sh
 [ "$1" != -m64 ] || shift
 [ "$1" != --version ] || { echo "fake $(cat "$BUILD_TEST/version" 2>/dev/null)"; exit 0; }
 echo "$*" >>"$BUILD_TEST/calls"
-[ ! -e "$BUILD_TEST/fails" ] || { echo "x.cpp:1: error: $(cat "$BUILD_TEST/fails")" >&2; exit 1; }
+error=Fehler
+[ "${LC_ALL-}" != C ] || error=error
+[ ! -e "$BUILD_TEST/fails" ] || { echo "x.cpp:1: $error: $(cat "$BUILD_TEST/fails")" >&2; exit 1; }
 while [ "$1" != -o ]; do shift; done
 sleep "0$(cat "$BUILD_TEST/sleep" 2>/dev/null)"
 cp "$BUILD_TEST/class.so" "$2"
@@ -251,7 +253,7 @@ class BuildTest(unittest.TestCase):
     def test_failure(self):
         # It is tried with either standard; nothing is left of it, and the next process tries again.
         self.write(os.path.join(self.where, "fails"), "no such method")
-        self.refused("error: no such method")
+        self.refused("error: no such method", LC_ALL="de_DE.UTF-8")
         self.assertEqual(len(self.calls()), 2)
         self.assertEqual(self.files(), [])
         self.assertEqual([name for name in os.listdir(self.cache) if name.startswith(".build")], [])
