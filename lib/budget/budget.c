@@ -17,20 +17,9 @@
 #include "util/pids.h"
 #include "util/text.h"
 
-/* Joining takes microseconds; a process that was stopped meanwhile keeps others out. */
-#define JOIN_WAIT_MS 5000
-
 /* Budgets with a locked slot, whose descriptors a forked child closes; NULL: none. */
 #define KEPT 1024
 static struct budget *_Atomic kept[KEPT];
-
-/* -EAGAIN: another description has it. */
-static int lock_byte(int fd, off_t byte, short type)
-{
-	struct flock lock = { .l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1 };
-
-	return fcntl(fd, F_OFD_SETLK, &lock) ? -errno : 0;
-}
 
 static off_t byte_of(const struct budget *budget, const struct budget_slot *slot)
 {
@@ -218,12 +207,12 @@ static bool bury(struct budget *budget, struct budget_slot *slot)
 {
 	bool dead;
 
-	if (!is_dead(budget, slot) || lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_WRLCK))
+	if (!is_dead(budget, slot) || budget_lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_WRLCK))
 		return false;
 	dead = is_dead(budget, slot);
 	if (dead)
 		empty_slot(slot);
-	lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_UNLCK);
+	budget_lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_UNLCK);
 	return dead;
 }
 
@@ -311,7 +300,7 @@ static void look_at_slots(struct budget *budget, struct found *found)
 	for (unsigned int i = 0; i < BUDGET_SLOTS; i++) {
 		struct budget_slot *slot = &budget->file->slots[i];
 
-		if (lock_byte(budget->locks.fd, byte_of(budget, slot), F_WRLCK)) {
+		if (budget_lock_byte(budget->locks.fd, byte_of(budget, slot), F_WRLCK)) {
 			found->living++;
 			found->floors += MIN(atomic_load(&slot->floor), budget_size(budget));
 			continue;
@@ -320,7 +309,7 @@ static void look_at_slots(struct budget *budget, struct found *found)
 		if (!found->free)
 			found->free = slot;
 		else
-			lock_byte(budget->locks.fd, byte_of(budget, slot), F_UNLCK);
+			budget_lock_byte(budget->locks.fd, byte_of(budget, slot), F_UNLCK);
 		if (found->free && i >= budget_used(budget))
 			break;
 	}
@@ -367,20 +356,6 @@ static void occupy_slot(struct budget *budget, const struct budget_terms *terms,
 		atomic_store(&budget->file->used, budget->own + 1);
 }
 
-static int lock_join(struct budget *budget)
-{
-	int err;
-
-	for (int ms = 0; ms < JOIN_WAIT_MS; ms++) {
-		err = lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_WRLCK);
-		if (err != -EAGAIN && err != -EACCES && err != -EINTR)
-			return err ? error_set(err, "%s: cannot be locked: %s", budget->name, g_strerror(-err)) : 0;
-		g_usleep(1000);
-	}
-	return error_set(-EBUSY, "%s: another process has been joining it for %d s: it may be stopped", budget->name,
-			 JOIN_WAIT_MS / 1000);
-}
-
 static int note_budget(struct budget *budget)
 {
 	for (size_t i = 0; i < KEPT; i++) {
@@ -402,14 +377,14 @@ static int join_file(struct budget *budget, const struct budget_terms *terms, ui
 	err = note_budget(budget);
 	if (err)
 		return err;
-	err = lock_join(budget);
+	err = budget_lock_join(budget->locks.fd, budget->name);
 	if (err)
 		goto err_kept;
 	look_at_slots(budget, &found);
 	err = agree_on_terms(budget, terms, size, &found);
 	if (!err)
 		occupy_slot(budget, terms, found.free);
-	lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_UNLCK);
+	budget_lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_UNLCK);
 	if (err)
 		goto err_kept;
 	return 0;
@@ -464,7 +439,7 @@ void budget_leave(struct budget *budget)
 	atomic_store(budget->kept, NULL);
 	/* Otherwise the mapping would keep it. */
 	if (descriptor_is_own(&budget->locks))
-		lock_byte(budget->locks.fd, byte_of(budget, budget->slot), F_UNLCK);
+		budget_lock_byte(budget->locks.fd, byte_of(budget, budget->slot), F_UNLCK);
 	descriptor_close(&budget->locks);
 	futex_bump(&budget->file->released);
 }

@@ -18,6 +18,9 @@
 
 _Static_assert(sizeof(struct budget_slot) == 128, "other builds of the library have slots of 128 bytes");
 
+/* Joining takes microseconds; a process that was stopped meanwhile keeps others out. */
+#define JOIN_WAIT_MS 5000
+
 /* Permissions of the group and of others. */
 #define NOT_MINE (S_IRWXG | S_IRWXO)
 
@@ -42,6 +45,27 @@ char *budget_path(const char *name, const unsigned char uuid[BUDGET_UUID])
 	if (runtime && *runtime == '/' && is_folder_mine(runtime))
 		return g_strdup_printf("%s/vpmm/%s.%s", runtime, name, hex);
 	return g_strdup_printf("/dev/shm/vpmm-%u/%s.%s", geteuid(), name, hex);
+}
+
+int budget_lock_byte(int fd, off_t byte, short type)
+{
+	struct flock lock = { .l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1 };
+
+	return fcntl(fd, F_OFD_SETLK, &lock) ? -errno : 0;
+}
+
+int budget_lock_join(int fd, const char *name)
+{
+	int err;
+
+	for (int ms = 0; ms < JOIN_WAIT_MS; ms++) {
+		err = budget_lock_byte(fd, BUDGET_BYTE_JOIN, F_WRLCK);
+		if (err != -EAGAIN && err != -EACCES && err != -EINTR)
+			return err ? error_set(err, "%s: cannot be locked: %s", name, g_strerror(-err)) : 0;
+		g_usleep(1000);
+	}
+	return error_set(-EBUSY, "%s: another process has been joining it for %d s: it may be stopped", name,
+			 JOIN_WAIT_MS / 1000);
 }
 
 static int fail_file(const char *path, const char *what)
@@ -116,54 +140,18 @@ static int judge_budget_file(int fd, const char *path)
 				 st.st_mode & 07777);
 	if (st.st_nlink != 1)
 		return error_set(-EINVAL, "%s: has %lu names: expected 1", path, (unsigned long)st.st_nlink);
-	if (st.st_size != sizeof(struct budget_file))
+	if (st.st_size && st.st_size != sizeof(struct budget_file))
 		return error_set(-EINVAL, "%s: has %lld bytes: expected %zu. It is no file of a budget, or one of "
 				 "another version", path, (long long)st.st_size, sizeof(struct budget_file));
 	return 0;
-}
-
-/* Nobody sees a file that is not complete. */
-static int create_file(int folder, const char *path, const char *name)
-{
-	struct { char magic[sizeof(((struct budget_file *)NULL)->magic)]; } head = { BUDGET_MAGIC };
-	char *unnamed = g_strdup_printf(".%s.%ld.%08x", name, (long)getpid(), g_random_int());
-	int fd, err = 0;
-
-	fd = descriptor_raise(openat(folder, unnamed, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-				     S_IRUSR | S_IWUSR));
-	if (fd < 0) {
-		err = fail_file(path, "cannot be created");
-		goto out;
-	}
-	if (fchmod(fd, S_IRUSR | S_IWUSR) || !descriptor_may_have(fd, sizeof(struct budget_file)))
-		err = fail_file(path, "cannot be created");
-	/* Otherwise a full file system would be a signal later. */
-	if (!err && (errno = posix_fallocate(fd, 0, sizeof(struct budget_file))))
-		err = fail_file(path, "cannot be created");
-	if (!err && pwrite(fd, &head, sizeof(head), 0) != sizeof(head))
-		err = fail_file(path, "cannot be written");
-	/* Another process may have been faster. */
-	if (!err && renameat2(folder, unnamed, folder, name, RENAME_NOREPLACE) && errno != EEXIST)
-		err = fail_file(path, "cannot be created");
-	unlinkat(folder, unnamed, 0);
-	close(fd);
-out:
-	g_free(unnamed);
-	return err;
 }
 
 static int open_budget_file(int folder, const char *path, const char *name)
 {
 	int fd, err;
 
-	for (int tries = 0;; tries++) {
-		fd = descriptor_raise(openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-		if (fd >= 0 || errno != ENOENT || tries)
-			break;
-		err = create_file(folder, path, name);
-		if (err)
-			return err;
-	}
+	fd = descriptor_raise(openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+				     S_IRUSR | S_IWUSR));
 	if (fd < 0)
 		return errno == ELOOP ? error_set(-EINVAL, "%s: is a symbolic link: expected a file", path) :
 		       fail_file(path, "cannot be opened");
@@ -173,24 +161,63 @@ static int open_budget_file(int folder, const char *path, const char *name)
 	return err ? err : fd;
 }
 
+/* An empty file is new, or the process that created it was killed before it came here. */
+static int fill_budget_file(int fd, const char *path)
+{
+	struct stat st;
+	int err;
+
+	if (fstat(fd, &st))
+		return fail_file(path, "cannot be examined");
+	if (st.st_size)
+		return 0;
+	if (fchmod(fd, S_IRUSR | S_IWUSR) || !descriptor_may_have(fd, sizeof(struct budget_file)))
+		return fail_file(path, "cannot be created");
+	/* Otherwise a full file system would be a signal later. */
+	err = posix_fallocate(fd, 0, sizeof(struct budget_file));
+	if (!err)
+		return 0;
+	if (ftruncate(fd, 0))
+		err = errno;
+	return error_set(-err, "%s: cannot be created: %s", path, g_strerror(err));
+}
+
 /*
  * The mapping keeps the locks, as a program may close descriptors that it does not know. A child of the process has no
  * mapping, and no lock once it has closed its descriptor.
  */
 static int map_budget_file(int fd, const char *path, struct budget_file **file)
 {
-	void *at = mmap(NULL, sizeof(**file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	static const char none[sizeof((*file)->magic)];
+	struct budget_file *at = mmap(NULL, sizeof(*at), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (at == MAP_FAILED)
 		return fail_file(path, "cannot be mapped");
-	madvise(at, sizeof(**file), MADV_DONTFORK);
-	if (memcmp(((struct budget_file *)at)->magic, BUDGET_MAGIC, sizeof(BUDGET_MAGIC))) {
-		munmap(at, sizeof(**file));
+	madvise(at, sizeof(*at), MADV_DONTFORK);
+	if (!memcmp(at->magic, none, sizeof(none)))
+		memcpy(at->magic, BUDGET_MAGIC, sizeof(BUDGET_MAGIC));
+	if (memcmp(at->magic, BUDGET_MAGIC, sizeof(BUDGET_MAGIC))) {
+		munmap(at, sizeof(*at));
 		return error_set(-EINVAL, "%s: does not begin as a file of a budget does, or is of another version",
 				 path);
 	}
 	*file = at;
 	return 0;
+}
+
+/* With the lock of joining held, so that another process can complete what one that was killed has begun. */
+static int begin_budget_file(int fd, const char *path, struct budget_file **file)
+{
+	int err;
+
+	err = budget_lock_join(fd, path);
+	if (err)
+		return err;
+	err = fill_budget_file(fd, path);
+	if (!err)
+		err = map_budget_file(fd, path, file);
+	budget_lock_byte(fd, BUDGET_BYTE_JOIN, F_UNLCK);
+	return err;
 }
 
 int budget_open(const char *path, struct descriptor *locks, struct budget_file **file)
@@ -204,7 +231,7 @@ int budget_open(const char *path, struct descriptor *locks, struct budget_file *
 		goto out;
 	}
 	fd = open_budget_file(folder, path, name);
-	err = fd < 0 ? fd : map_budget_file(fd, path, file);
+	err = fd < 0 ? fd : begin_budget_file(fd, path, file);
 	if (!err)
 		*locks = descriptor_note(fd);
 	else if (fd >= 0)

@@ -58,7 +58,7 @@ struct budget_slot {
 
 /**
  * struct budget_file - all of the file
- * @magic: BUDGET_MAGIC, which tells versions apart too
+ * @magic: BUDGET_MAGIC, which tells versions apart too; zeros: the file is new
  * @size: bytes that the pools share
  * @used: slots from this one on were never used
  * @released: a futex: a slot has less, or has answered
@@ -84,6 +84,25 @@ struct budget_file {
  * Return: the path, to be freed by g_free().
  */
 char *budget_path(const char *name, const unsigned char uuid[BUDGET_UUID]);
+
+/**
+ * budget_lock_byte() - lock a byte of the file, or unlock it
+ * @fd: a descriptor of the file, which has the lock then
+ * @byte: of BUDGET_BYTE_
+ * @type: F_WRLCK or F_UNLCK
+ *
+ * Return: 0; -EAGAIN if another description of the file has the lock; or another error of fcntl().
+ */
+int budget_lock_byte(int fd, off_t byte, short type);
+
+/**
+ * budget_lock_join() - lock BUDGET_BYTE_JOIN, and wait for it as long as a process may need
+ * @fd: a descriptor of the file
+ * @name: of the file or the budget, for the text of an error
+ *
+ * Return: 0; -EBUSY if another process keeps it; or another error of fcntl().
+ */
+int budget_lock_join(int fd, const char *name);
 
 /**
  * budget_open() - open the file of a budget, and create it if there is none

@@ -384,6 +384,44 @@ static void test_files(void)
 	g_free(keep);
 }
 
+/* What a process leaves that is killed while it makes the file; the next one completes that. */
+
+static void cut_all(const char *path)
+{
+	g_assert_cmpint(truncate(path, 0), ==, 0);
+}
+
+static void cut_contents(const char *path)
+{
+	cut_all(path);
+	g_assert_cmpint(truncate(path, sizeof(struct budget_file)), ==, 0);
+}
+
+static void test_unfinished(void)
+{
+	void (*const cut[])(const char *path) = { cut_all, cut_contents };
+	char *keep = g_strdup(g_getenv("XDG_RUNTIME_DIR"));
+	struct fixture f;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(cut); i++) {
+		char *path;
+
+		budget_folder();
+		fixture_open(&f, BUDGET_OPTS());
+		fixture_close(&f);
+		path = budget_path("test", budget_uuid);
+		cut[i](path);
+		fixture_open(&f, BUDGET_OPTS());
+		g_assert_cmpuint(fixture_stats(&f).budget_size, ==, BUDGET_PAGES * PAGE);
+		fixture_free(&f, fixture_malloc(&f, BUDGET_PAGES, f.streams[0]), f.streams[0]);
+		fixture_close(&f);
+		budget_remove_folder();
+		g_free(path);
+	}
+	g_setenv("XDG_RUNTIME_DIR", keep, TRUE);
+	g_free(keep);
+}
+
 /* A folder that can be written by nobody; and a path. */
 static void test_path(void)
 {
@@ -635,6 +673,7 @@ int main(int argc, char **argv)
 	budget_folder();
 	g_test_add_func("/budget/names", test_names);
 	g_test_add_func("/budget/files", test_files);
+	g_test_add_func("/budget/unfinished", test_unfinished);
 	g_test_add_func("/budget/path", test_path);
 	g_test_add_func("/budget/sum", test_sum);
 	g_test_add_func("/budget/idle", test_idle);

@@ -100,9 +100,9 @@ static void test_one_gets_it(void)
 
 static bool can_join(const struct budget *budget)
 {
-	if (lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_WRLCK))
+	if (budget_lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_WRLCK))
 		return false;
-	g_assert_cmpint(lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_UNLCK), ==, 0);
+	g_assert_cmpint(budget_lock_byte(budget->locks.fd, BUDGET_BYTE_JOIN, F_UNLCK), ==, 0);
 	return true;
 }
 
@@ -132,7 +132,7 @@ static struct budget *join_and_die(void)
 	struct budget *dead = join();
 
 	atomic_store(dead->kept, NULL);
-	g_assert_cmpint(lock_byte(dead->locks.fd, byte_of(dead, dead->slot), F_UNLCK), ==, 0);
+	g_assert_cmpint(budget_lock_byte(dead->locks.fd, byte_of(dead, dead->slot), F_UNLCK), ==, 0);
 	descriptor_close(&dead->locks);
 	return dead;
 }
