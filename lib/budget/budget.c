@@ -410,7 +410,7 @@ int budget_join(const struct budget_terms *terms, struct budget **budget)
 	lock_init(&made->lock, LOCK_BUDGET);
 	made->name = g_strndup(terms->name, length);
 	path = budget_path(made->name, terms->uuid);
-	err = budget_open(path, &made->locks, &made->file);
+	err = budget_open(path, !strchr(made->name, '/'), &made->locks, &made->file);
 	g_free(path);
 	if (err)
 		goto err_free;

@@ -91,13 +91,13 @@ static bool is_file_remote(int fd)
 }
 
 /* What is found has to be a folder that nobody else can put a file in. */
-static int open_budget_folder(const char *path)
+static int open_budget_folder(const char *path, bool own)
 {
 	char *name = g_path_get_dirname(path);
 	struct stat st;
 	int fd = -1, err = 0;
 
-	if (mkdir(name, S_IRWXU) && errno != EEXIST) {
+	if (own && mkdir(name, S_IRWXU) && errno != EEXIST) {
 		err = fail_file(name, "cannot be created");
 		goto out;
 	}
@@ -220,12 +220,12 @@ static int begin_budget_file(int fd, const char *path, struct budget_file **file
 	return err;
 }
 
-int budget_open(const char *path, struct descriptor *locks, struct budget_file **file)
+int budget_open(const char *path, bool own, struct descriptor *locks, struct budget_file **file)
 {
 	char *name = g_path_get_basename(path);
 	int folder, fd, err;
 
-	folder = open_budget_folder(path);
+	folder = open_budget_folder(path, own);
 	if (folder < 0) {
 		err = folder;
 		goto out;

@@ -11,6 +11,7 @@
 #define BUDGET_FILE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -107,13 +108,14 @@ int budget_lock_join(int fd, const char *name);
 /**
  * budget_open() - open the file of a budget, and create it if there is none
  * @path: of budget_path()
+ * @own: the folder is the library's own, and is created as well
  * @locks: receives a descriptor that no other has the locks of; @file keeps these if it is closed
  * @file: receives the contents; a forked child has neither
  *
  * Return: 0; -EINVAL if the file or its folder is not what it should be, or anybody else's; or the error of the system
  * call.
  */
-int budget_open(const char *path, struct descriptor *locks, struct budget_file **file);
+int budget_open(const char *path, bool own, struct descriptor *locks, struct budget_file **file);
 
 /**
  * budget_close() - undo budget_open()
