@@ -130,7 +130,7 @@ static void say_holders(const struct vpmm_pool *pool, GString *text)
 /* Adds the largest block that is available, and the bytes that other processes hold; returns the latter. */
 static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, struct CUstream_st *handle)
 {
-	uint64_t small, peak, ours, used, others, id;
+	uint64_t small, peak, elsewhere, ours, used, others, id;
 	struct backend *be = pool->core.backend;
 	struct backend_info info;
 	struct stream *stream;
@@ -150,10 +150,13 @@ static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, 
 		g_string_append_printf(text, "; %s are in shareable blocks", amount(pool->core.shareable).text);
 	if (pool->core.shared)
 		g_string_append_printf(text, "; %s are in shared ranges", amount(pool->core.shared).text);
-	say_holders(pool, text);
-	ours = pool->core.extents.held + pool->core.shareable + pool->core.shared + small;
 	/* The pool and its arenas share the limit, and count what they hold together. */
-	ours += atomic_load(pool->core.extents.taken) - pool->core.extents.held - pool->core.extents.apart;
+	elsewhere = atomic_load(pool->core.extents.taken) - extent_taken(&pool->core.extents);
+	if (elsewhere)
+		g_string_append_printf(text, "; the pool holds %s more %s", amount(elsewhere).text,
+				       pool->arena ? "outside of this pausable tag" : "under pausable tags");
+	say_holders(pool, text);
+	ours = pool->core.extents.held + pool->core.shareable + pool->core.shared + small + elsewhere;
 	used = info.memory_total - info.memory_free;
 	others = used > ours ? used - ours : 0;
 	g_string_append_printf(text, "; others hold %s of %s", amount(others).text, amount(info.memory_total).text);

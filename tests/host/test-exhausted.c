@@ -199,6 +199,34 @@ static void test_shared_explained(void)
 	g_unsetenv("VPMM_HOST_CAPACITY");
 }
 
+/* The text accounts for all that counts towards the limit, whichever tag the request has. */
+static void test_tags_explained(void)
+{
+	void *kept, *none = NULL;
+	struct fixture f;
+	vpmm_tag tag;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 16 * PAGE });
+	assert_ok(vpmm_tag_open("exhausted", VPMM_TAG_PAUSABLE, &tag));
+	fixture_malloc(&f, 2, f.streams[0]);
+	vpmm_tag_set(tag);
+	assert_ok(vpmm_malloc(f.pool, &kept, 9 * PAGE, f.streams[0]));
+
+	assert_error(vpmm_malloc(f.pool, &none, 8 * PAGE, f.streams[0]), ENOMEM,
+		     "; the pool has 18 MiB live and 0 MiB free; ");
+	g_assert_nonnull(strstr(vpmm_last_error(), "; the pool holds 4 MiB more outside of this pausable tag; "));
+	vpmm_tag_set(0);
+	assert_error(vpmm_malloc(f.pool, &none, 8 * PAGE, f.streams[0]), ENOMEM,
+		     "; the pool has 4 MiB live and 0 MiB free; ");
+	g_assert_nonnull(strstr(vpmm_last_error(), "; the pool holds 18 MiB more under pausable tags; "));
+
+	assert_ok(vpmm_pause(f.pool, tag, VPMM_PAUSE_DROP));
+	assert_error(vpmm_malloc(f.pool, &none, 15 * PAGE, f.streams[0]), ENOMEM, "limit: ");
+	g_assert_null(strstr(vpmm_last_error(), "pausable"));
+	fixture_free(&f, kept, f.streams[0]);
+	fixture_close(&f);
+}
+
 /* Where mappings have run out, how much memory there is tells nothing. */
 static void test_mappings_explained(void)
 {
@@ -367,6 +395,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/exhausted/other-pool", test_other_pool);
 	g_test_add_func("/exhausted/explained", test_explained);
 	g_test_add_func("/exhausted/shared-explained", test_shared_explained);
+	g_test_add_func("/exhausted/tags-explained", test_tags_explained);
 	g_test_add_func("/exhausted/mappings-explained", test_mappings_explained);
 	g_test_add_func("/exhausted/extent-sizes-explained", test_extent_sizes_explained);
 	g_test_add_func("/exhausted/pending-of-many", test_pending_of_many);
