@@ -133,9 +133,9 @@ int parcel_receive(int socket, struct parcel *parcel)
 
 static int find_exported(struct vpmm_pool *pool, uint64_t addr, const struct small **small)
 {
-	if (!pool_knows(pool, addr))
-		return error_set(-EINVAL, "no allocation of this pool starts there");
 	*small = small_find(&pool->core, addr);
+	if (!pool_knows(pool, addr))
+		return lookup_refuse(pool, addr);
 	if (!*small || !(*small)->shareable)
 		return error_set(-EINVAL, "it was not allocated with VPMM_SHAREABLE");
 	if ((*small)->shareable->imported)
@@ -209,7 +209,7 @@ static int find_lent(struct vpmm_pool *pool, uint64_t addr, uint64_t *bytes)
 	if (small_find(&pool->core, addr))
 		return error_set(-ENOTSUP, "it has a handle of its own, or the driver's allocator serves it");
 	if (lookup_pool(pool, addr, &block) || (uintptr_t)block.base != addr)
-		return error_set(-EINVAL, "no allocation of this pool starts there");
+		return lookup_refuse(pool, addr);
 	*bytes = block.bytes;
 	return 0;
 }

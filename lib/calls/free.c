@@ -6,6 +6,7 @@
 #include "calls/enter.h"
 #include "calls/free.h"
 #include "calls/pool.h"
+#include "calls/query.h"
 #include "calls/submission.h"
 #include "core/allocation.h"
 #include "core/cache-flush.h"
@@ -105,7 +106,7 @@ int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 
 	lock_assert_held(&pool->core.lock);
 	if ((!region && !small) || (region && !cache_take(region)))
-		return error_set(-EINVAL, "no allocation of this pool starts there");
+		return lookup_refuse(pool, addr);
 	err = stream_get(&pool->core.streams, handle, &stream);
 	if (err == -EBUSY) {
 		err = capture_free(pool, region, small, handle);
@@ -142,7 +143,7 @@ int pool_free_any(struct vpmm_pool *pool, uint64_t addr)
 
 	lock_assert_held(&pool->core.lock);
 	if ((!region && !small) || (region && !cache_take(region)))
-		return error_set(-EINVAL, "no allocation of this pool starts there");
+		return lookup_refuse(pool, addr);
 	enter_stream(pool, stream_get_any(&pool->core.streams), STREAM_NULL);
 	err = hold_new_any(&pool->pending, region, small, use_find(&pool->pending, addr), &hold);
 	if (err) {
@@ -168,7 +169,7 @@ int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 
 	lock_assert_held(&pool->core.lock);
 	if ((!region && !small_find(&pool->core, addr)) || (region && cache_holds(region)))
-		return error_set(-EINVAL, "no allocation of this pool starts there");
+		return lookup_refuse(pool, addr);
 	error_keep(&kept);
 	err = be->ops->stream_id(be, handle, &id);
 	if (err == -EBUSY)
@@ -181,7 +182,7 @@ int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 		error_restore(&kept);
 	/* Its stream may have freed it into its cache meanwhile. */
 	if (region && !cache_share(region))
-		return error_set(-EINVAL, "no allocation of this pool starts there");
+		return lookup_refuse(pool, addr);
 	if (graph && !use_is_branch(use_find(&pool->pending, addr), handle, graph))
 		use_set_branch(&pool->pending, addr, NULL, 0);
 	if (graph) {

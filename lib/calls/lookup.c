@@ -2,8 +2,10 @@
 /* vpmm_lookup(): the allocation that an address is in. */
 #include <errno.h>
 
+#include "calls/arena.h"
 #include "calls/pool.h"
 #include "calls/query.h"
+#include "calls/shared.h"
 #include "core/allocation.h"
 #include "core/cache.h"
 #include "core/shareable.h"
@@ -11,6 +13,9 @@
 #include "pending/users.h"
 #include "util/address-index.h"
 #include "util/assume.h"
+#include "util/error.h"
+
+#define NONE_STARTS "no allocation of this pool starts there"
 
 static int fill_found(struct vpmm_pool *pool, uint64_t base, size_t bytes, struct vpmm_allocation *allocation)
 {
@@ -65,6 +70,29 @@ int lookup_pool(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *a
 	if (!read_requested(pool, region, &bytes) || addr - region->addr >= bytes)
 		return -EINVAL;
 	return fill_found(pool, region->addr, bytes, allocation);
+}
+
+/* Of another pool it is known only which addresses it has: its lock has the same rank. */
+static bool is_of_another(struct vpmm_pool *pool, uint64_t addr)
+{
+	struct address_owner *owner;
+	struct vpmm_pool *found = address_visit(addr, &owner);
+
+	if (found)
+		address_leave(owner);
+	return found && arena_root(found) != arena_root(pool);
+}
+
+int lookup_refuse(struct vpmm_pool *pool, uint64_t addr)
+{
+	struct vpmm_allocation near = { .size = sizeof(near) };
+
+	lock_assert_held(&pool->core.lock);
+	if (pool_shared_lookup(addr, &near))
+		return error_set(-EINVAL, NONE_STARTS ": the shared range at %p has it, see vpmm_shared_free()", near.base);
+	if (!lookup_pool(pool, addr, &near) && (uintptr_t)near.base != addr)
+		return error_set(-EINVAL, NONE_STARTS ": the one at %p has it", near.base);
+	return error_set(-EINVAL, NONE_STARTS "%s", is_of_another(pool, addr) ? ": it is an address of another pool" : "");
 }
 
 size_t lookup_bytes(struct vpmm_pool *pool, uint64_t addr)

@@ -46,6 +46,16 @@ uint64_t query_largest(struct vpmm_pool *pool, struct stream *stream, uint64_t r
 int lookup_pool(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *allocation);
 
 /**
+ * lookup_refuse() - refuse an address that no allocation of a pool starts at
+ * @pool: the pool, its lock held
+ * @addr: the address
+ *
+ * Return: -EINVAL; the error names what the address is in: an allocation that starts before it, a shared range, or
+ * another pool.
+ */
+int lookup_refuse(struct vpmm_pool *pool, uint64_t addr);
+
+/**
  * lookup_bytes() - the bytes that a pool counts for an allocation
  * @pool: the pool, its lock not held
  * @addr: where the allocation starts, which nobody frees or resizes meanwhile

@@ -15,6 +15,7 @@
 #include "calls/malloc.h"
 #include "calls/note.h"
 #include "calls/pool.h"
+#include "calls/query.h"
 #include "calls/submission.h"
 #include "calls/zero.h"
 #include "core/allocation.h"
@@ -64,7 +65,7 @@ static int find_resized(struct resizing *r)
 	r->region = live_find(core, r->addr);
 	r->small = r->region ? NULL : small_find(core, r->addr);
 	if (!pool_knows(r->pool, r->addr))
-		return error_set(-EINVAL, "no allocation of this pool starts there");
+		return lookup_refuse(r->pool, r->addr);
 	r->had = r->region ? r->region->size : r->small->size;
 	r->asked = r->region ? live_requested(r->region) : r->small->size;
 	return 0;

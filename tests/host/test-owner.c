@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Calls on a block without a pool: they reach the pool that the block is from, whatever device is current. */
 #include <errno.h>
+#include <string.h>
 
 #include "support/fixture.h"
+#include "vpmm-shared.h"
 
 static uint64_t live_of(struct vpmm_pool *pool)
 {
@@ -172,12 +174,58 @@ static void test_wrong_pool(void)
 	assert_ok(vpmm_pool_create(&other, &(struct vpmm_opts){ FIXTURE_PACKED }));
 	ptr = fixture_malloc(&f, 1, f.streams[0]);
 
-	assert_error(vpmm_free(other, ptr, f.streams[0]), EINVAL, "no allocation of this pool");
-	assert_error(vpmm_use(other, ptr, f.streams[0]), EINVAL, "no allocation of this pool");
-	assert_error(vpmm_realloc(other, &ptr, PAGE, f.streams[0]), EINVAL, "");
+	assert_error(vpmm_free(other, ptr, f.streams[0]), EINVAL, "address of another pool");
+	assert_error(vpmm_free(other, ptr, VPMM_STREAM_ANY), EINVAL, "address of another pool");
+	assert_error(vpmm_use(other, ptr, f.streams[0]), EINVAL, "address of another pool");
+	assert_error(vpmm_realloc(other, &ptr, PAGE, f.streams[0]), EINVAL, "address of another pool");
 
 	vpmm_pool_destroy(other);
 	fixture_free(&f, ptr, f.streams[0]);
+	fixture_close(&f);
+}
+
+/* The error names the block that an address is in. Of a freed one there is nothing to name. */
+static void test_inside(gconstpointer data)
+{
+	const struct owner_row *row = data;
+	struct fixture f;
+	char *text;
+	void *ptr, *in;
+
+	fixture_open(&f, row->opts);
+	assert_ok(vpmm_malloc(f.pool, &ptr, row->size, f.streams[0]));
+	in = (char *)ptr + row->size - 1;
+	text = g_strdup_printf("the one at %p has it", ptr);
+
+	assert_error(vpmm_free(f.pool, in, f.streams[0]), EINVAL, text);
+	assert_error(vpmm_free(f.pool, in, VPMM_STREAM_ANY), EINVAL, text);
+	assert_error(vpmm_use(f.pool, in, f.streams[0]), EINVAL, text);
+	assert_error(vpmm_realloc(f.pool, &in, PAGE, f.streams[0]), EINVAL, text);
+	assert_error(vpmm_send(f.pool, in, -1), EINVAL, text);
+
+	fixture_free(&f, ptr, f.streams[0]);
+	assert_error(vpmm_free(f.pool, in, f.streams[0]), EINVAL, "no allocation of this pool");
+	g_assert_null(strstr(vpmm_last_error(), "has it"));
+	g_free(text);
+	fixture_close(&f);
+}
+
+/* A range has a call of its own that frees it. */
+static void test_shared_range(void)
+{
+	struct fixture f;
+	void *range;
+	int err;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	err = vpmm_shared_alloc(f.pool, &range, PAGE, 0);
+	if (err) {
+		g_test_skip(vpmm_last_error());
+	} else {
+		assert_error(vpmm_free(f.pool, range, f.streams[0]), EINVAL, "vpmm_shared_free()");
+		assert_error(vpmm_realloc(f.pool, &range, PAGE, f.streams[0]), EINVAL, "vpmm_shared_free()");
+		assert_ok(vpmm_shared_free(f.pool, range, f.streams[0]));
+	}
 	fixture_close(&f);
 }
 
@@ -238,9 +286,11 @@ int main(int argc, char **argv)
 	fixture_add_rows("/owner/free", rows, test_free);
 	fixture_add_rows("/owner/use", rows, test_use);
 	fixture_add_rows("/owner/realloc", rows, test_realloc);
+	fixture_add_rows("/owner/inside", rows, test_inside);
 	g_test_add_func("/owner/no-pool", test_no_pool);
 	g_test_add_func("/owner/other-device", test_other_device);
 	g_test_add_func("/owner/wrong-pool", test_wrong_pool);
+	g_test_add_func("/owner/shared-range", test_shared_range);
 	g_test_add_func("/owner/bad-stream", test_bad_stream);
 	g_test_add_func("/owner/beside-pools-that-come-and-go", test_beside_pools_that_come_and_go);
 	return g_test_run();
