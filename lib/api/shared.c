@@ -153,9 +153,10 @@ int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned
 	size_t page = 0;
 	int err;
 
-	if (!addr || !size || flags & ~VPMM_SHARED_FINE)
-		return error_set(-EINVAL, "vpmm_shared_alloc: %s", !addr ? "addr is NULL" : !size ? "size is 0" :
-				 "flags has an unknown bit");
+	if (!addr || !size)
+		return error_set(-EINVAL, "vpmm_shared_alloc: %s is %s", !addr ? "addr" : "size", !addr ? "NULL" : "0");
+	if (flags & ~VPMM_SHARED_FINE)
+		return error_set(-EINVAL, "vpmm_shared_alloc: flags are %#x: expected 0 or VPMM_SHARED_FINE", flags);
 	err = try_alloc(&pool, size, flags, &at, &page);
 	while (err == -ENOMEM && page && size <= SHARED_RANGE_MOST && api_ask_for_pages(pool, page, page, &until))
 		err = try_alloc(&pool, size, flags, &at, &page);
@@ -274,7 +275,7 @@ int vpmm_fault(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_locati
 
 	err = check_location("vpmm_fault", to);
 	if (!err && flags)
-		err = error_set(-EINVAL, "vpmm_fault: flags has an unknown bit");
+		err = error_set(-EINVAL, "vpmm_fault: flags are %#x: expected 0", flags);
 	if (!err)
 		err = fault(pool, &want);
 	return err ? err : (int)MIN(moved, INT_MAX);

@@ -207,7 +207,8 @@ static int find_lent(struct vpmm_pool *pool, uint64_t addr, uint64_t *bytes)
 	if (pool->arena)
 		return error_set(-ENOTSUP, "its tag is pausable, and its memory may go");
 	if (small_find(&pool->core, addr))
-		return error_set(-ENOTSUP, "it has a handle of its own, or the driver's allocator serves it");
+		return error_set(-ENOTSUP, "it has a handle of its own (VPMM_SHAREABLE, which vpmm_send() is for, or "
+				 "vpmm_receive()), or the driver's allocator serves it");
 	if (lookup_pool(pool, addr, &block) || (uintptr_t)block.base != addr)
 		return lookup_refuse(pool, addr);
 	*bytes = block.bytes;

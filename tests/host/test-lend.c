@@ -157,10 +157,10 @@ static void test_refused(void)
 	assert_error(vpmm_lend_key(NULL, here, key, NULL), EINVAL, "offset is NULL");
 	assert_error(vpmm_lend(e.from.pool, here, -1), EINVAL, "descriptor -1");
 	shareable = shareable_malloc(&e.from, SIZE);
-	assert_error(vpmm_lend(NULL, shareable, e.sockets[0]), ENOTSUP, "a handle of its own");
-	assert_error(vpmm_lend_key(NULL, shareable, key, &offset), ENOTSUP, "a handle of its own");
+	assert_error(vpmm_lend(NULL, shareable, e.sockets[0]), ENOTSUP, "VPMM_SHAREABLE");
+	assert_error(vpmm_lend_key(NULL, shareable, key, &offset), ENOTSUP, "VPMM_SHAREABLE");
 	there = lend_block(&e, here, SIZE);
-	assert_error(vpmm_lend(NULL, there, e.sockets[1]), ENOTSUP, "a handle of its own");
+	assert_error(vpmm_lend(NULL, there, e.sockets[1]), ENOTSUP, "VPMM_SHAREABLE");
 	assert_error(vpmm_send(NULL, there, e.sockets[1]), EINVAL, "came from another process");
 	assert_error(vpmm_send(NULL, here, e.sockets[0]), EINVAL, "VPMM_SHAREABLE");
 	fixture_free(&e.to, there, e.to.streams[0]);

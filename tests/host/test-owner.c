@@ -224,8 +224,10 @@ static void test_shared_range(void)
 	} else {
 		assert_error(vpmm_free(f.pool, range, f.streams[0]), EINVAL, "vpmm_shared_free()");
 		assert_error(vpmm_realloc(f.pool, &range, PAGE, f.streams[0]), EINVAL, "vpmm_shared_free()");
+		assert_error(vpmm_fault(f.pool, range, PAGE, VPMM_HOST, 2), EINVAL, "flags are 0x2");
 		assert_ok(vpmm_shared_free(f.pool, range, f.streams[0]));
 	}
+	assert_error(vpmm_shared_alloc(f.pool, &range, PAGE, 2), EINVAL, "flags are 0x2");
 	fixture_close(&f);
 }
 
