@@ -22,6 +22,9 @@ import sys
 import tempfile
 import threading
 
+import torch_libraries
+from torch_libraries import total
+
 MIB = 1 << 20
 # Seconds that a program may take.
 PATIENCE = 200
@@ -39,10 +42,6 @@ def settings(**variables):
         function.variables = variables
         return program(function)
     return add
-
-
-def total(tensor, digits=2):
-    return round(float(tensor.double().sum()), digits)
 
 
 def network(size=256):
@@ -580,11 +579,15 @@ def generated():
     return found
 
 
+PROGRAMS.update((function.__name__, function) for function in torch_libraries.PROGRAMS)
+
+
 def child(name, mode):
     """Prints the result of a program."""
     global torch, nn
     import torch
     from torch import nn
+    torch_libraries.torch, torch_libraries.nn = torch, nn
     if mode == "vpmm":
         import vpmm.torch
         os.environ["VPMM_TORCH_BUILD"] = "require"
