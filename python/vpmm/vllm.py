@@ -52,7 +52,8 @@ class Allocator:
             raise
 
     def _pause(self, drop: Dict[str, bool]) -> None:
-        self._change(drop, True, lambda name: _torch.pause(name, drop=drop[name]), _torch.resume)
+        # What is to be kept comes first: it can lack host memory, and what was dropped does not come back.
+        self._change(sorted(drop, key=lambda name: drop[name]), True, lambda name: _torch.pause(name, drop=drop[name]), _torch.resume)
         # Free memory without a tag goes back as well, as with vLLM's own allocator: others have the device meanwhile.
         gc.collect()
         torch.cuda.empty_cache()

@@ -85,6 +85,24 @@ class VllmTest(ProgramTest):
             assert allocator.get_current_usage() == 40 * MIB
         """, VPMM_VLLM="1")
 
+    def test_host_full(self):
+        # Nothing is dropped before all that is to be kept is saved, whichever tag came first.
+        self.program("""
+            allocator = allocators.get_mem_allocator_instance()
+            for tag in ("cache", "weights"):
+                with allocator.use_memory_pool(tag):
+                    globals()[tag] = Tensor(8 * MIB)
+                ctypes.memset(globals()[tag].address, 7, 8 * MIB)
+            before = vpmm.torch.pause
+            def pause(tag, drop):
+                if not drop:
+                    raise vpmm.OutOfMemoryError(12, "no host memory")
+                before(tag, drop=drop)
+            vpmm.torch.pause = pause
+            raises(vpmm.OutOfMemoryError, "no host memory", allocator.sleep, "weights")
+            assert ctypes.string_at(cache.address, 8 * MIB) == bytes([7]) * (8 * MIB)
+        """, VPMM_VLLM="1", VPMM_PAUSE_POISON="1")
+
     def test_flags(self):
         self.program("""
             kind = vpmm.vllm.SleepBackend
