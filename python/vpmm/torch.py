@@ -499,19 +499,24 @@ def _end_registration() -> None:
                                                 "a torch.cuda.MemPool with NCCL", variable)
 
 
-def _compiled() -> Tuple[str, ctypes.CDLL]:
-    """The allocator class, with its path. CannotBuild says why there is none."""
-    wanted = os.environ.get("VPMM_TORCH_BUILD", "auto")
+def _wanted() -> str:
+    """What VPMM_TORCH_BUILD says."""
+    wanted = os.environ.get("VPMM_TORCH_BUILD") or "auto"
     if wanted not in ("auto", "never", "require"):
         raise ValueError(f"VPMM_TORCH_BUILD is {wanted!r}: expected auto, never or require")
+    return wanted
+
+
+def _compiled(wanted: str) -> Tuple[str, ctypes.CDLL]:
+    """The allocator class, with its path. CannotBuild says why there is none."""
     if wanted == "never":
         raise _torch_build.CannotBuild("VPMM_TORCH_BUILD is never")
     path = os.environ.get("VPMM_TORCH_CLASS")
     return (path, _torch_build.load(path)) if path else _torch_build.build()
 
 
-def _install_class(plugin: _Plugin) -> None:
-    path, compiled = _compiled()
+def _install_class(plugin: _Plugin, wanted: str) -> None:
+    path, compiled = _compiled(wanted)
     reason = compiled.vpmm_torch_install(plugin.lib.vpmm_torch_class())
     if reason is not None:
         raise _torch_build.CannotBuild(f"{path}: {reason.decode(errors='replace')}")
@@ -539,9 +544,9 @@ def _install_hooks(plugin: _Plugin) -> None:
 
 def _install(plugin: _Plugin) -> Optional[str]:
     """The class if it can be had, or else the plug-in. What a program should be told of that."""
-    wanted = os.environ.get("VPMM_TORCH_BUILD", "auto")
+    wanted = _wanted()
     try:
-        _install_class(plugin)
+        _install_class(plugin, wanted)
     except _torch_build.CannotBuild as error:
         if wanted == "require":
             raise RuntimeError(f"VPMM_TORCH_BUILD is require: {error}") from error

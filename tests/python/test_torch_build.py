@@ -288,6 +288,9 @@ class BuildTest(unittest.TestCase):
 
     def test_wanted(self):
         self.assertEqual(self.enable(VPMM_TORCH_BUILD="never"), (False, ""))
+        # One that is empty has its default, as all of the library's.
+        self.assertEqual(self.enable(VPMM_TORCH_BUILD="", VPMM_TORCH_CLASS=""), (True, ""))
+        shutil.rmtree(self.cache)
         self.write(os.path.join(self.where, "fails"), "no such method")
         for wanted, error in (("require", "VPMM_TORCH_BUILD is require: "), ("maybe", "expected auto, never or require")):
             process = self.start(VPMM_TORCH_BUILD=wanted)
