@@ -86,28 +86,25 @@ class _Plugin:
     def __init__(self, path: str) -> None:
         self.path = path
         self.lib = ctypes.CDLL(path)
-        for name, arguments in {
-            "vpmm_torch_counts": [c_int, POINTER(_CCounts)],
-            "vpmm_torch_stats": [c_int, POINTER(CStats)],
-            "vpmm_torch_reset_peaks": [c_int],
-            "vpmm_torch_trim": [c_int, POINTER(c_size_t)],
-            "vpmm_torch_dump": [c_int, c_void_p],
-            "vpmm_torch_pause": [c_int, c_uint, c_uint],
-            "vpmm_torch_resume": [c_int, c_uint],
-            "vpmm_torch_pause_prepare": [c_int, c_uint],
-            "vpmm_torch_tag_stats": [c_int, c_uint, POINTER(CTagStats)],
-            "vpmm_torch_set_pressure": [_PressureFn],
+        for name, (result, *arguments) in {
+            "vpmm_torch_counts": (c_int, c_int, POINTER(_CCounts)),
+            "vpmm_torch_stats": (c_int, c_int, POINTER(CStats)),
+            "vpmm_torch_reset_peaks": (c_int, c_int),
+            "vpmm_torch_trim": (c_int, c_int, POINTER(c_size_t)),
+            "vpmm_torch_dump": (c_int, c_int, c_void_p),
+            "vpmm_torch_pause": (c_int, c_int, c_uint, c_uint),
+            "vpmm_torch_resume": (c_int, c_int, c_uint),
+            "vpmm_torch_pause_prepare": (c_int, c_int, c_uint),
+            "vpmm_torch_tag_stats": (c_int, c_int, c_uint, POINTER(CTagStats)),
+            "vpmm_torch_set_pressure": (None, _PressureFn),
+            "vpmm_torch_begun": (c_uint,),
+            "vpmm_torch_capture_failed": (None, c_uint),
+            "vpmm_torch_class": (c_void_p,),
         }.items():
-            call = getattr(self.lib, name)
-            call.argtypes = arguments
-            call.restype = c_int
-        self.lib.vpmm_torch_set_pressure.restype = None
-        self.lib.vpmm_torch_begun.argtypes = []
-        self.lib.vpmm_torch_begun.restype = c_uint
-        self.lib.vpmm_torch_capture_failed.argtypes = [c_uint]
-        self.lib.vpmm_torch_capture_failed.restype = None
-        self.lib.vpmm_torch_class.argtypes = []
-        self.lib.vpmm_torch_class.restype = c_void_p
+            call = getattr(self.lib, name, None)
+            if call is None:
+                raise RuntimeError(f"{path} has no {name}: it is no {OBJECT} of this version")
+            call.restype, call.argtypes = result, arguments
         # For good: another thread may be on its way into one that has been replaced.
         self.pressures: List[Any] = []
         # As long as PyTorch can call it.

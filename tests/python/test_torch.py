@@ -397,7 +397,11 @@ class TorchTest(unittest.TestCase):
                 assert "/nowhere/libvpmm-torch.so" in str(error)
             else:
                 raise AssertionError
+            import os, vpmm._library as library
+            other = os.path.join(library.directory(), library.SONAME)
+            raises("no libvpmm-torch.so of this version", vpmm.torch.enable, other)
             assert not vpmm.torch.is_enabled()
+            vpmm.torch.enable()
         """)
 
     def test_refusals(self):
