@@ -36,7 +36,7 @@ found()
 	fi 2>/dev/null
 }
 
-echo "1..20"
+echo "1..21"
 
 while read -r function; do
 	echo "$(present found "$function" 3) $function(3)"
@@ -71,6 +71,9 @@ sed -n 's/^enum \(vpmm_[a-z_]*\) {/\1/p' "$top_srcdir/include/vpmm.h" | while re
 	echo "$(present grep -w "Vt enum $name" "$man/vpmm.3") $name"
 done >"$work/enums"
 none_left "vpmm(3) lists every enumeration of vpmm.h" "$work/enums"
+
+verdict "a call has the same errors in its page as in its header" "$(
+	awk -f "$top_srcdir/tests/support/errors.awk" "$top_srcdir"/include/*.h "$man"/*.3 | sort)"
 
 grep -o '"VPMM_[A-Z_]*"' "$work/sources" | tr -d '"' | sort -u |
 while read -r variable; do
