@@ -9,6 +9,7 @@
 #include "core/core.h"
 #include "pending/pending.h"
 #include "policy/state.h"
+#include "util/bound.h"
 #include "vpmm.h"
 
 struct arena;
@@ -18,7 +19,7 @@ struct shared;
 struct tags;
 
 /* The latest requests that are kept for VPMM_OOM_DUMP. */
-#define POOL_REQUESTS 64
+#define POOL_REQUESTS BOUND(64, 4)
 
 /**
  * struct pool_request - a request that no cache served

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/bound.h"
+
 struct core;
 struct extent;
 struct place;
@@ -114,8 +116,8 @@ int alias_trim(struct core *core);
 int alias_trim_some(struct core *core, uint64_t keep);
 
 /* A GPU's driver takes some 3 ms for as many. */
-#define ALIAS_TRIM_LOOKS 256
-#define ALIAS_TRIM_NEEDED 32
+#define ALIAS_TRIM_LOOKS BOUND(256, 4)
+#define ALIAS_TRIM_NEEDED BOUND(32, 2)
 
 /**
  * zombie_reap() - unmap zombies whose events have passed

@@ -8,10 +8,11 @@
 #include "core/cache.h"
 #include "core/core.h"
 #include "core/owner.h"
+#include "util/bound.h"
 #include "util/error.h"
 
 /* So many are sorted as they come. */
-#define FEW 24
+#define FEW BOUND(24, 2)
 
 /* A region that a cache lets go of, and when it was freed. */
 struct freed {

@@ -9,17 +9,18 @@
 #include "core/cache.h"
 #include "core/region.h"
 #include "core/stream.h"
+#include "util/bound.h"
 #include "util/error.h"
 #include "util/line.h"
 
 /* Empty bins are kept up to this number of bins. */
-#define BINS_KEPT 1024
+#define BINS_KEPT BOUND(1024, 4)
 
 /* log2 of the smallest size, 512 bytes, where the classes begin. */
 #define CLASSES_LOG 9
 
 /* Unused block structures are kept up to this number: a training step frees a thousand in a row. */
-#define SPARES_KEPT 4096
+#define SPARES_KEPT BOUND(4096, 4)
 
 struct cache *cache_new(struct stream *stream, bool legacy, uint64_t limit, struct cache *spare)
 {

@@ -35,6 +35,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/bound.h"
 #include "util/line.h"
 #include "util/lock.h"
 #include "util/table.h"
@@ -50,13 +51,13 @@ struct stream_map;
 struct core;
 
 /* Blocks in one cache. A free that would exceed this flushes the cache, which bounds the time that a flush takes. */
-#define CACHE_BLOCKS_MAX 256
+#define CACHE_BLOCKS_MAX BOUND(256, 4)
 
 /*
  * A stream that has freed everything keeps fewer blocks than this. A program that starts over then gets the addresses
  * that it got when it started before, not those that it freed last.
  */
-#define CACHE_AT_REST 16
+#define CACHE_AT_REST BOUND(16, 2)
 
 /*
  * Frees in a row after which a program begins a new phase: the next malloc then goes to the policy, which flushes the
@@ -64,17 +65,17 @@ struct core;
  * bytes to 8 MiB, tests/host/test-properties.c), 52 did not settle by the third pass without this rule; all do with it.
  * 128 is too many for programs of 90 blocks. In the recorded traces, 150 of 510,000 mallocs follow so many frees.
  */
-#define CACHE_PHASE 32
+#define CACHE_PHASE BOUND(32, 2)
 
 /* Frees of each cache that are recorded after core.pressure has changed. */
-#define CACHE_NERVOUS 64
+#define CACHE_NERVOUS BOUND(64, 2)
 
 /*
  * Frees of each cache until one takes the slow path, while the pool holds more than VPMM_KEEP: the slow path gives
  * memory back, and a program may live from its caches. Fewer while that gives some back.
  */
-#define CACHE_WATCH 1024
-#define CACHE_WATCH_SOON 16
+#define CACHE_WATCH BOUND(1024, 16)
+#define CACHE_WATCH_SOON BOUND(16, 4)
 
 /* The only stream of a pool may leave this many times its limit uncovered. */
 #define CACHE_SOLE_SHARES 8
@@ -84,7 +85,7 @@ struct core;
 #define CACHE_CLASS_WORDS (CACHE_CLASSES / 64)
 
 /* Streams whose caches are found without the pool's lock: a direct-mapped table, by stream id. */
-#define CACHE_KNOWN 1024
+#define CACHE_KNOWN BOUND(1024, 8)
 
 enum block_state {
 	BLOCK_LIVE,		/* allocated */

@@ -5,10 +5,11 @@
 #include "backend/backend.h"
 #include "core/cache.h"
 #include "core/stream.h"
+#include "util/bound.h"
 #include "util/links.h"
 
 /* A query takes a tenth of a microsecond: too long to query hundreds of streams in one call. */
-#define POLL_SOME 8
+#define POLL_SOME BOUND(8, 1)
 
 /* Of an event without parts. */
 static struct event *spare_event(struct stream_map *map)

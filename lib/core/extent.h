@@ -16,6 +16,7 @@
 #include "budget/budget.h"
 #include "core/ready.h"
 #include "util/assume.h"
+#include "util/bound.h"
 #include "util/clock.h"
 #include "util/links.h"
 
@@ -92,7 +93,7 @@ struct extent_size {
  * Mappings are looked up by page, in blocks of this many pages: a hash entry for each page would dominate the cost of
  * a large extent.
  */
-#define EXTENT_BLOCK 512
+#define EXTENT_BLOCK BOUND(512, 4)
 
 struct extent_block {
 	uint64_t number;
@@ -101,7 +102,7 @@ struct extent_block {
 };
 
 /* A direct-mapped cache in front of the hash table, enough for nearly all of a pool of this many GiB. */
-#define EXTENT_NEAR 64
+#define EXTENT_NEAR BOUND(64, 2)
 
 /* Driver calls, and the nanoseconds spent in them. */
 struct extent_calls {

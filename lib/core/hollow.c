@@ -8,6 +8,7 @@
 #include "core/core.h"
 #include "core/extent.h"
 #include "core/hollow.h"
+#include "util/bound.h"
 #include "util/error.h"
 
 /* What the driver has in a run of mappings. */
@@ -242,7 +243,7 @@ static int create_all(struct extent_map *map)
 #define JOINED ((size_t)256 << 20)
 
 /* So many make up a pool, so that what a few blocks of it leave free can go back or move. */
-#define JOINED_PARTS 128
+#define JOINED_PARTS BOUND(128, 1)
 
 struct joined {
 	struct extent *last;

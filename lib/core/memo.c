@@ -4,9 +4,10 @@
 #include <stdbool.h>
 
 #include "core/memo.h"
+#include "util/bound.h"
 
 /* The size at first. */
-#define LEAST 1024
+#define LEAST BOUND(1024, 64)
 
 /*
  * Decisions to a row of the table: a quarter of what it has room for, as they do not spread evenly. With half, one row

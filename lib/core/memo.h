@@ -22,6 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/bound.h"
+
 struct decision {
 	uint64_t key;			/* of the state and the size */
 	uint64_t addr;
@@ -29,7 +31,7 @@ struct decision {
 };
 
 /* The most decisions in a memo: a training step makes some thousands. A full memo takes 10 MB. */
-#define MEMO_MOST (256 * 1024)
+#define MEMO_MOST BOUND(256 * 1024, 1024)
 
 /* Entries of a hash bucket; if it is full, the oldest is replaced. */
 #define MEMO_WAYS 16

@@ -4,9 +4,10 @@
 #include "core/region-loose.h"
 #include "core/region.h"
 #include "util/assume.h"
+#include "util/bound.h"
 
 /* The search for runs looks at this many free regions at most; there may be a million. */
-#define RUNS 4096
+#define RUNS BOUND(4096, 4)
 
 /* The key of a lookup by size. */
 #define REGION_KEY(size) (&(struct region){ .key_size = (size) })

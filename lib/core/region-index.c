@@ -3,11 +3,12 @@
 #include "core/region-index.h"
 #include "core/region.h"
 #include "util/address.h"
+#include "util/bound.h"
 #include "util/line.h"
 #include "util/links.h"
 
 /* Unused structures are kept up to this number: each request splits a region, and each free merges some. */
-#define SPARES_KEPT 4096
+#define SPARES_KEPT BOUND(4096, 4)
 
 /* The order of the indices by size; equal sizes by address. */
 static int compare_by_size(gconstpointer a, gconstpointer b)

@@ -13,13 +13,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/bound.h"
+
 struct region;
 
 /* Cells of a row. */
 #define REGION_ROW 64
 
 /* Unused rows that a chunk keeps: a region that is split and merged again needs no new one each time. */
-#define REGION_ROWS_KEPT 128
+#define REGION_ROWS_KEPT BOUND(128, 2)
 
 /* Levels of bitmaps: of the cells, and of the words of the level below. They are enough for 57 bits of addresses. */
 #define REGION_LEVELS 7

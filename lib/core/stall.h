@@ -13,12 +13,14 @@
 #include <glib.h>
 #include <stdint.h>
 
+#include "util/bound.h"
+
 struct CUstream_st;
 struct backend_event;
 struct stream_map;
 
 /* Samples that may be pending; while so many are, no other is taken. */
-#define STALLS_PENDING 8
+#define STALLS_PENDING BOUND(8, 2)
 
 /**
  * struct stall - one sample

@@ -9,12 +9,13 @@
 #include <glib.h>
 #include <stdint.h>
 
+#include "util/bound.h"
 #include "util/lock.h"
 
 struct backend;
 
 /* Bytes of a piece, at most. Larger ones gain nothing: a copy of so much takes a millisecond. */
-#define STORE_PIECE ((uint64_t)64 << 20)
+#define STORE_PIECE BOUND((uint64_t)64 << 20, (uint64_t)2 << 20)
 
 /**
  * struct store_piece - host memory at an address of the device

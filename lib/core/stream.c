@@ -5,12 +5,13 @@
 #include "backend/backend.h"
 #include "core/cache.h"
 #include "core/stream.h"
+#include "util/bound.h"
 
 /*
  * What the streams of a pool may leave uncovered together is 2 * STREAMS_EVEN times the limit of one. Each gets at
  * most 1/STREAMS_EVEN of the rest of it, or nothing if that is below UNMARKED_LEAST.
  */
-#define STREAMS_EVEN 16
+#define STREAMS_EVEN BOUND(16, 2)
 #define UNMARKED_LEAST (64 * 1024)
 
 /* The ids of captures get this bit, as they are numbered apart from those of streams. */

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core/stall.h"
+#include "util/bound.h"
 #include "util/links.h"
 
 struct CUstream_st;
@@ -21,9 +22,9 @@ struct free_set;
 struct ready_set;
 
 /* Unused events that a pool keeps: each flush of a cache takes one, and most have passed some flushes later. */
-#define EVENT_SPARES 64
+#define EVENT_SPARES BOUND(64, 2)
 /* So many records share an event at most, see event_renew(): what was freed earlier is known to be complete first. */
-#define EVENT_SHARES 16
+#define EVENT_SHARES BOUND(16, 2)
 /* The region maps that a stream can have free memory in. */
 #define STREAM_SETS 2
 /* CUDA's special handles. */

@@ -13,10 +13,11 @@
 #include "pending/pending.h"
 #include "pending/tie.h"
 #include "pending/users.h"
+#include "util/bound.h"
 #include "util/error.h"
 
 /* Holds that one call polls: each may take a query of the driver. */
-#define POLL_SOME 8
+#define POLL_SOME BOUND(8, 1)
 
 static struct blocker *find_silent(struct pending *pending, uint64_t id)
 {

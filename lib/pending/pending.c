@@ -9,6 +9,7 @@
 #include "pending/users.h"
 #include "pending/watch.h"
 #include "util/address.h"
+#include "util/bound.h"
 #include "util/error.h"
 
 void pending_init(struct pending *pending, struct core *core)
@@ -34,7 +35,7 @@ void pending_clear(struct pending *pending)
 }
 
 /* Fewer streams are not worth a search. */
-#define STREAMS_LEAST 64
+#define STREAMS_LEAST BOUND(64, 2)
 
 static bool is_idle(struct stream *stream)
 {

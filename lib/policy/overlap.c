@@ -11,6 +11,7 @@
 #include "policy/state.h"
 #include "policy/tuning.h"
 #include "util/assume.h"
+#include "util/bound.h"
 
 bool overlap_matters(const struct core *core)
 {
@@ -138,7 +139,7 @@ bool overlap_prefers(const struct core *core, const struct order *order, uint64_
  * A few addresses for each of the sizes that a program uses. Such an address is mapped still, so a block of the same
  * size can have it again without a driver call as soon as all of the memory behind it is free.
  */
-#define RECENT_MOST 8
+#define RECENT_MOST BOUND(8, 2)
 
 /* Addresses of one size, the latest first. 0: none. */
 struct recent {
@@ -147,7 +148,7 @@ struct recent {
 };
 
 /* Sizes at most: 150 KB. Programs with more begin again. */
-#define SIZES_MOST 2048
+#define SIZES_MOST BOUND(2048, 4)
 
 static struct recent *recent_of(struct core *core, uint64_t size)
 {

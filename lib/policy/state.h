@@ -10,9 +10,10 @@
 #include "core/gaps.h"
 #include "policy/allowance.h"
 #include "policy/growth.h"
+#include "util/bound.h"
 
 /* Mallocs that no cache served, after which the driver calls of as many are known. */
-#define STEADY_WINDOW 4096
+#define STEADY_WINDOW BOUND(4096, 64)
 
 /**
  * struct steady - what the latest mallocs took, under core.lock

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/bound.h"
+
 struct core;
 struct extent;
 struct stream;
@@ -100,7 +102,7 @@ int trim_pages(struct core *core, uint64_t keep, uint64_t looks, uint64_t most);
  */
 void trim_some(struct core *core, struct stream *stream);
 
-#define TRIM_EXTENTS 8
-#define TRIM_LOOKS 32
+#define TRIM_EXTENTS BOUND(8, 1)
+#define TRIM_LOOKS BOUND(32, 2)
 
 #endif /* TRIM_H */
