@@ -156,10 +156,10 @@ def file_name(compiler: List[str]) -> str:
     header = ""
     with contextlib.suppress(CannotBuild):
         header = _header()
-    # The header as well: one version can have several builds.
+    # One version can have several builds, with other headers. Systems can have one home, and other C libraries.
     for text in (header, str(torch.__version__), str(getattr(torch.version, "git_version", "")),
                  str(torch.version.cuda), str(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True)), _include(),
-                 platform.machine()):
+                 platform.machine(), *platform.libc_ver()):
         digest.update(os.fsencode(text) + b"\0")
     digest.update(_identity(compiler) + b"\0")
     version = "".join(letter for letter in str(torch.__version__) if letter.isalnum() or letter in ".+")
@@ -248,20 +248,20 @@ def _compile(compiler: List[str], path: str) -> None:
     raise CannotBuild(f"{' '.join(compiler)} failed: {last}")
 
 
-def _ends_early(path: str) -> bool:
-    """Whether the end of an object is missing, where its sections are listed. To load such a one can be SIGBUS."""
+def _is_whole(path: str) -> bool:
+    """Whether an object has its end, where its sections are listed. To load one without it can be SIGBUS."""
     with open(path, "rb") as file:
         head = file.read(64)
-    if len(head) < 64:
-        return True
+    if len(head) < 64 or not head.startswith(b"\x7fELF"):
+        return False
     start, (size, count) = struct.unpack_from("=Q", head, 40)[0], struct.unpack_from("=HH", head, 58)
-    return bool(os.path.getsize(path) < start + size * count)
+    return bool(os.path.getsize(path) >= start + size * count)
 
 
 def load(path: str) -> ctypes.CDLL:
     """The class in a file. CannotBuild says why it cannot be loaded."""
     try:
-        if _ends_early(path):
+        if not _is_whole(path):
             raise CannotBuild(f"{path} cannot be loaded: it is no object, or a part of one")
         # A name without a folder is one for the loader to search, and no file.
         compiled = ctypes.CDLL(os.path.abspath(path))
@@ -272,22 +272,22 @@ def load(path: str) -> ctypes.CDLL:
     return compiled
 
 
+def _is_there(path: str) -> bool:
+    """Whether there is nothing to compile. What is whole and cannot be loaded would be no better a second time."""
+    return os.path.exists(path) and _is_whole(path)
+
+
 def build(directory: Optional[str] = None) -> Tuple[str, ctypes.CDLL]:
-    """
-    The compiled class, with its path. It is compiled unless one is there that can be loaded, which one that was damaged
-    or is another system's cannot. CannotBuild says why there is none.
-    """
+    """The compiled class, with its path; compiled now unless it is there. CannotBuild says why there is none."""
     compiler = _compiler()
     name = file_name(compiler)
     try:
         directory = directory or cache_directory()
         path = os.path.join(directory, name)
-        with contextlib.suppress(CannotBuild):
-            return path, load(path)
-        with _alone(directory, name):
-            with contextlib.suppress(CannotBuild):
-                return path, load(path)
-            _compile(compiler, path)
+        if not _is_there(path):
+            with _alone(directory, name):
+                if not _is_there(path):
+                    _compile(compiler, path)
     except OSError as error:
         raise CannotBuild(f"{error.strerror}: {error.filename}") from error
     return path, load(path)
