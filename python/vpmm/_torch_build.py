@@ -121,7 +121,7 @@ def _flags() -> List[str]:
     flags = ["-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-w", f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
     flags += [f"-D{macro}" for macro, text in _TYPES.items() if text in header]
     for place in (_include(), os.path.join(_include(), "torch", "csrc", "api", "include"), *_cuda_includes()):
-        # A folder that is named moves to the front, where the C++ library does not find the headers of C behind its own.
+        # A folder that is named moves to the front, and the C++ library finds no headers of C behind its own.
         if os.path.realpath(place) != "/usr/include":
             flags += ["-isystem", place]
     return flags

@@ -53,7 +53,8 @@ class Allocator:
 
     def _pause(self, drop: Dict[str, bool]) -> None:
         # What is to be kept comes first: it can lack host memory, and what was dropped does not come back.
-        self._change(sorted(drop, key=lambda name: drop[name]), True, lambda name: _torch.pause(name, drop=drop[name]), _torch.resume)
+        names = sorted(drop, key=lambda name: drop[name])
+        self._change(names, True, lambda name: _torch.pause(name, drop=drop[name]), _torch.resume)
         # Free memory without a tag goes back as well, as with vLLM's own allocator: others have the device meanwhile.
         gc.collect()
         torch.cuda.empty_cache()
