@@ -93,6 +93,9 @@ public:
 	{
 		static const torch_hooks hooks = { record_event, event_passed, forget_event, tell_segment };
 
+		/* Not before: a process that is forked earlier has the device. */
+		if (!devices_)
+			pthread_atfork(nullptr, nullptr, enter_child);
 		devices_ = device_count;
 		table->init(device_count, Configured<native::CUDAAllocatorConfig>::fraction(), &hooks);
 	}
@@ -548,7 +551,6 @@ extern "C" __attribute__((visibility("default"))) const char *vpmm_torch_install
 	if (!given || given->version != TORCH_CLASS_VERSION || given->size != sizeof(*given))
 		return "libvpmm-torch.so is of another version";
 	vpmm::table = given;
-	pthread_atfork(nullptr, nullptr, vpmm::enter_child);
 	vpmm::native_allocator = vpmm::native::get();
 	vpmm::the_allocator = new vpmm::Allocator;
 	try {

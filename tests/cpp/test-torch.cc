@@ -422,6 +422,23 @@ static void test_fork()
 	vpmm::the_allocator->raw_delete(ptr);
 }
 
+/* A process that is forked before CUDA is used has the device like any other, and a child of its own has not. */
+static void test_early_fork()
+{
+	int status = 1;
+	pid_t pid = fork();
+
+	if (!pid) {
+		alarm(10);
+		vpmm::the_allocator->init(1);
+		vpmm::the_allocator->raw_delete(vpmm::the_allocator->raw_alloc(100));
+		CHECK(stats_of().requested == 0);
+		test_fork();
+		_exit(failures != 0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
 int main()
 {
 	void *object = dlopen(getenv("TEST_TORCH_OBJECT"), RTLD_NOW);
@@ -433,6 +450,7 @@ int main()
 	}
 	auto table = reinterpret_cast<decltype(&vpmm_torch_class)>(dlsym(object, "vpmm_torch_class"));
 	CHECK(!vpmm_torch_install(table()) && c10::stub_allocator == vpmm::the_allocator);
+	test_early_fork();
 	vpmm::the_allocator->init(1);
 	CHECK(vpmm_host_stream_create(&stream) == 0);
 	c10::cuda::stub_current = stream;
