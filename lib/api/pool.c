@@ -33,8 +33,6 @@ static void count_fork(void)
 		api_defaults.generation++;
 	if (!api_tagged())
 		atomic_store_explicit(&api_defaults.plain_generation, api_defaults.generation, memory_order_relaxed);
-	if (api_is_forked())
-		recorder_forked();
 	budget_forked();
 	control_forked();
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "trace/format.h"
 #include "trace/output.h"
@@ -109,8 +110,11 @@ struct recorder {
 static struct recorder *_Atomic recorders;
 static struct lock recorders_lock = LOCK_INIT(LOCK_RECORDERS);
 
-/* The process is a forked child, or is about to end. */
-static _Atomic bool forked, ending;
+/* The process that has a writer; a child of it has none, by whatever call it was made. */
+static pid_t process;
+
+/* The process is about to end. */
+static _Atomic bool ending;
 
 /* Whether the time was up. */
 static bool wait_ms(struct recorder *r, pthread_cond_t *condition, uint64_t ms) REQUIRES(r->lock);
@@ -387,6 +391,7 @@ static int start_thread(struct recorder *r)
 
 	r->kicked = r->closing = r->finished = false;
 	atomic_store(&r->running, true);
+	process = getpid();
 	err = held_thread(&r->thread, write_out, r);
 	if (!err)
 		return 0;
@@ -533,11 +538,6 @@ void recorder_leave(struct recorder *r, uint32_t pool)
 	lock_release(&recorders_lock);
 }
 
-void recorder_forked(void)
-{
-	atomic_store(&forked, true);
-}
-
 /* No pool can say it any more. */
 static void report_lost(struct recorder *r)
 {
@@ -553,7 +553,7 @@ static void report_lost(struct recorder *r)
  */
 __attribute__((destructor)) static void write_at_exit(void)
 {
-	if (atomic_load(&forked))
+	if (getpid() != process)
 		return;
 	atomic_store(&ending, true);
 	for (struct recorder *r = atomic_load(&recorders); r; r = r->next) {

@@ -97,9 +97,4 @@ bool recorder_has_news(const struct recorder *recorder);
  */
 const char *recorder_ended(struct recorder *recorder);
 
-/**
- * recorder_forked() - this process is a child: the parent's files are none of its business
- */
-void recorder_forked(void);
-
 #endif /* RECORDER_H */

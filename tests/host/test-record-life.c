@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,10 @@
 #include "support/fixture.h"
 #include "support/life-fixture.h"
 #include "support/rlimit.h"
+#include "trace/recorder.h"
+
+/* A child that hangs is a failure; nothing else depends on how long this is. */
+#define HANGS_SECONDS 120
 
 static int wait_for(pid_t child)
 {
@@ -157,6 +162,33 @@ static void test_fork(void)
 	remove_name(name);
 }
 
+/* A child of a call that runs no handler of fork() has no thread that writes: its exit must not wait for one. */
+static void test_clone(void)
+{
+	char *name = new_name("");
+	struct trace *trace;
+	struct fixture f;
+	pid_t child;
+	void *ptr;
+
+	fixture_open(&f, (struct vpmm_opts){ RECORDED(name) });
+	assert_ok(vpmm_malloc(f.pool, &ptr, PAGE, NULL));
+	child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+	if (!child) {
+		recorder_stalled_ms = UINT_MAX;
+		alarm(HANGS_SECONDS);
+		exit(0);
+	}
+	g_assert_cmpint(wait_for(child), ==, 0);
+	assert_ok(vpmm_free(f.pool, ptr, NULL));
+	fixture_close(&f);
+	trace = load(name);
+
+	g_assert_cmpuint(trace->n_ops, ==, 2);
+	trace_free(trace);
+	remove_name(name);
+}
+
 /* Another process writes the file: it is refused, and stays whole. */
 static void test_other_process(void)
 {
@@ -286,6 +318,7 @@ int main(int argc, char **argv)
 	}
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/record-life/fork", test_fork);
+	g_test_add_func("/record-life/clone", test_clone);
 	add_alone("/record-life/exit", test_exit);
 	add_alone("/record-life/crash", test_crash);
 	add_alone("/record-life/other-process", test_other_process);
