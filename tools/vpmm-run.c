@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "budget/parse.h"
 #include "cli.h"
@@ -140,7 +141,8 @@ static int check_report(void)
 	options.out = stderr;
 	if (!options.report || !*options.report)
 		return 0;
-	options.out = fopen(options.report, "we");
+	/* What is there stays until there is a report. */
+	options.out = fopen(options.report, "ae");
 	if (!options.out) {
 		int err = errno;
 
@@ -207,6 +209,14 @@ static void tell_so_far(const struct child *child, void *data)
 	monitor_tell(&(struct run_report){ child->argv[0], child->pid, data, stderr });
 }
 
+/* Emptied; a device or a pipe has nothing to empty. */
+static FILE *report_file(void)
+{
+	if (options.out != stderr && ftruncate(fileno(options.out), 0) && errno != EINVAL)
+		fprintf(stderr, "%s: --report: %s: %s\n", PROGRAM, options.report, g_strerror(errno));
+	return options.out;
+}
+
 static void tell(const struct child *child, const struct traces *files)
 {
 	/* Whoever reads the tables may have seen enough; there are records to remove, and a status to end with. */
@@ -214,7 +224,7 @@ static void tell(const struct child *child, const struct traces *files)
 	if (options.monitor)
 		monitor_tell(&(struct run_report){ child->argv[0], child->pid, files, stderr });
 	else
-		served_tell(&(struct run_report){ child->argv[0], child->pid, files, options.out });
+		served_tell(&(struct run_report){ child->argv[0], child->pid, files, report_file() });
 	if (options.out != stderr && fflush(options.out))
 		fprintf(stderr, "%s: --report: %s: %s\n", PROGRAM, options.report, g_strerror(errno));
 }

@@ -364,6 +364,9 @@ verdict "who has not freed what, with VPMM_STACKS" "$(VPMM_STACKS=1; export VPMM
 	vrun 0 --report "$program" plain=64x4 say=done; says err "not freed: by "; says err " blocks, at most "; tables err 1
 	says err "run-program")"
 verdict "in a file" "$(vrun 0 --report="$work/report" "$program" plain=1x2; silent err; tables report 1)"
+verdict "the next one takes its place" "$(vrun 0 --report="$work/report" "$program" plain=1x2; tables report 1)"
+verdict "a program that cannot be started leaves it" "$(vrun 127 --report="$work/report" "$work/none"
+	: >"$work/text"; vrun 126 --report="$work/report" "$work/text"; tables report 1)"
 verdict "of each process and pool" "$(
 	vrun 0 --report sh -c '"$0" plain=1x2 reset plain=2x2; "$0" plain=3x2; ls /' "$program"; tables err 3
 	says err reset; row err allocations 1; row err allocations 2; row err allocations 3)"
