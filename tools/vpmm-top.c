@@ -19,6 +19,9 @@
 
 #define PROGRAM "vpmm-top"
 
+/* The shortest delay: processes publish less often, and each look reads all of /proc. */
+#define STEP_US 100000
+
 static struct {
 	gboolean once;
 	gboolean json;
@@ -303,7 +306,7 @@ static void wait_for_delay(void)
 	uint64_t step;
 
 	for (uint64_t left = options.delay_us; left && !interrupt_signal; left -= step) {
-		step = MIN(left, 100000);
+		step = MIN(left, STEP_US);
 		g_usleep(step);
 	}
 }
@@ -375,6 +378,8 @@ static int check_options(int argc, char **argv)
 		return cli_refuse("--json: expected no --openmetrics beside it");
 	if (options.delay && units_parse_time("--delay", options.delay, &options.delay_us))
 		return cli_refuse("%s", fail_text());
+	if (options.delay_us < STEP_US)
+		return cli_refuse("--delay: %s is too short: expected at least %dms", options.delay, STEP_US / 1000);
 	return 0;
 }
 
