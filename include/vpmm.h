@@ -1447,8 +1447,8 @@ int vpmm_opts_from_env(struct vpmm_opts *opts);
  * It names the call, the driver's error, what was requested and what was there.
  *
  * Context: any thread.
- * Return: the text, valid until the thread's next call that fails; empty before the first failure. If memory ran out or
- *	there is no GPU, a second line says what would help.
+ * Return: the text, valid until the thread's next call, whatever that returns; empty before the first failure. If
+ *	memory ran out or there is no GPU, a second line says what would help.
  * Since: 0.1
  */
 const char *vpmm_last_error(void);
