@@ -659,7 +659,8 @@ int vpmm_pool_abandon(struct vpmm_pool *pool);
  *	under capture, or the request would fail otherwise.
  * Return: 0, or
  *	-EINVAL @ptr is NULL, or @stream is not a stream,
- *	-ENOMEM device memory, the limit of the pool or of the thread's tag, address space or mappings are exhausted,
+ *	-ENOMEM device memory, the budget, the limit of the pool or of the thread's tag, address space or mappings are
+ *	exhausted,
  *	-ENOTSUP the driver would have to serve the request and cannot, or @stream is under capture and the pool leaves
  *	every request to the driver,
  *	-EIO the driver reports an earlier failure,
