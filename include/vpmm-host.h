@@ -2,10 +2,10 @@
 /*
  * The host backend of libvpmm: devices and streams without a GPU, for tests.
  *
- * Memory of a pool on the host backend is ordinary memory that the CPU reads and writes. A stream does its work when
- * it is told to, so every interleaving of several streams can be written down; or work takes time on a virtual clock,
- * so what streams that overlap gain is a number that is the same in every run. The calls follow the conventions of
- * vpmm.h: 0 or a negative errno value, errno set, vpmm_last_error().
+ * Memory of a pool on the host backend is ordinary memory that the CPU reads and writes. The program completes the work
+ * of each stream by a call, so a test can choose any interleaving of several streams. Or work takes time on a virtual
+ * clock, so a test can measure the gain of streams that overlap, and each run measures the same. The calls follow the
+ * conventions of vpmm.h: 0 or a negative errno value, errno set, vpmm_last_error().
  *
  * A stream argument is a stream of vpmm_host_stream_create(), or NULL for the current device's default stream, or
  * VPMM_HOST_STREAM_PER_THREAD for the one that the calling thread has of its own. No stream waits for another by
@@ -90,8 +90,8 @@ int vpmm_host_reset(void);
  * @size: bytes, at least 1
  *
  * The CPU does the work of all devices of the host backend, and accesses memory of each. A GPU accesses memory of
- * another device only where that device's pool has it as a peer; this call tells, so that a test can notice where a
- * peer was forgotten.
+ * another device only if the pool of that device has it as a peer. With this call a test can notice that a peer was
+ * forgotten.
  *
  * Context: any thread.
  * Return: 0 if all bytes are memory of pools that the device can access, or
@@ -193,7 +193,7 @@ int vpmm_host_stream_submit_for(struct CUstream_st *stream, enum vpmm_host_engin
  * @stream: the stream that waits
  * @other: the stream whose work submitted so far it waits for
  *
- * What cuEventRecord and cuStreamWaitEvent do together.
+ * The call does what cuEventRecord and cuStreamWaitEvent do together.
  *
  * Context: any thread; does not wait itself.
  * Return: 0, or
@@ -327,7 +327,8 @@ int vpmm_host_graph_launch(struct vpmm_host_graph *graph, struct CUstream_st *st
  * vpmm_host_graph_destroy() - destroy a graph
  * @graph: the graph, which no other call uses
  *
- * Launched work stays submitted. Pools hear that the graph is gone once that is complete, see vpmm_graph_retire().
+ * Launched work stays submitted. Pools are notified that the graph is gone once that work is complete, see
+ * vpmm_graph_retire().
  *
  * Context: any thread.
  * Return: 0, or

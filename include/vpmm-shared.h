@@ -34,10 +34,10 @@ enum vpmm_location {
 };
 
 /* Flags of struct vpmm_page. Since: 0.1 */
-#define VPMM_PAGE_EMPTY 0x1u	/* nobody has touched it: it has no memory anywhere and reads as zero */
+#define VPMM_PAGE_EMPTY 0x1u	/* not used yet: it has no memory anywhere and reads as zero */
 #define VPMM_PAGE_PREFER_HOST 0x2u
 #define VPMM_PAGE_PREFER_DEVICE 0x4u
-#define VPMM_PAGE_MOVING 0x8u	/* mirrors were told that it goes, and where it is may change at any moment */
+#define VPMM_PAGE_MOVING 0x8u	/* mirrors were notified of a move, and its location may change at any moment */
 #define VPMM_PAGE_READ_MOSTLY 0x10u
 #define VPMM_PAGE_DUPLICATE 0x20u	/* it is on the device, and host memory holds the same; the CPU can read that */
 #define VPMM_PAGE_PINNED 0x40u
@@ -112,7 +112,8 @@ typedef void (*vpmm_finalize_and_map_fn)(void *data, const struct vpmm_move *mov
  *	@stream for the copies, or be done with them when it returns. NULL: none declined, none copied
  * @finalize_and_map: called when the batch has moved. NULL: not called
  *
- * Neither may call the library, or touch shared ranges of any pool: who would serve the touch may wait for the move.
+ * Neither may call the library, or touch shared ranges of any pool: the thread that serves touches may wait for the
+ * move.
  *
  * Since: 0.1
  */
@@ -218,10 +219,10 @@ int vpmm_shared_free(struct vpmm_pool *pool, void *addr, struct CUstream_st *str
  * @size: bytes; each page that the bytes are in moves whole
  * @to: where to
  * @stream: the stream that the moves are ordered on, which uses the range from now on
- * @ops: who takes part; NULL: nobody
+ * @ops: callbacks that take part in the migration; NULL: none
  * @data: passed to @ops
  *
- * What was submitted to the streams that use the range is complete before a page moves; what is submitted to them
+ * A page moves once the work is complete that was submitted to the streams of the range. Work that is submitted to them
  * meanwhile waits on the device until the batch of pages has moved. Pages that are there already, empty ones, those
  * that an advice or vpmm_pin() keeps, and those for which there is no memory are skipped.
  *
@@ -233,8 +234,8 @@ int vpmm_shared_free(struct vpmm_pool *pool, void *addr, struct CUstream_st *str
  *	-EBUSY the process was forked,
  *	-ESTALE the context of the pool was reset or destroyed,
  *	-ENOTSUP @stream is the default stream of each thread, or 4096 others use the range,
- *	or an error of the driver; each page is where it was or where it was to go. If the driver refuses thrice to put a
- *	page back, kernels that use it fault until the next call that moves pages of the range has put it back.
+ *	or an error of the driver; each page is where it was or where it was to go. If the driver refuses three times to put
+ *	a page back, kernels that use it fault until the next call that moves pages of the range has put it back.
  * Since: 0.1
  */
 int vpmm_migrate(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_location to, struct CUstream_st *stream,
@@ -247,8 +248,8 @@ int vpmm_migrate(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_loca
  * @size: bytes
  * @pages: receives one entry for each page that the bytes are in; NULL: count them
  *
- * Nothing moves. To use what it tells while pages move, take the lock that a mirror's update takes, and call it again:
- * where a sequence number has changed or VPMM_PAGE_MOVING is set, release the lock and begin anew.
+ * Nothing moves. To use the result while pages move, take the lock that a mirror's update takes, and call again: if a
+ * sequence number has changed or VPMM_PAGE_MOVING is set, release the lock and begin anew.
  *
  * Context: any thread. Does not wait.
  * Return: how many pages there are, or
@@ -282,7 +283,7 @@ int vpmm_locate(struct vpmm_pool *pool, const void *addr, size_t size, struct vp
 int vpmm_fault(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_location to, unsigned int flags);
 
 /**
- * vpmm_advise() - tell how pages will be used
+ * vpmm_advise() - set where pages are preferred, or that they are mostly read
  * @pool: the pool; NULL: whichever has the range
  * @addr: where they start, anywhere in a page
  * @size: bytes
@@ -306,9 +307,9 @@ int vpmm_advise(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_advic
  * @addr: where they start, anywhere in a page
  * @size: bytes
  *
- * Brings them there as vpmm_fault() does, empty ones too, and vpmm_migrate() and vpmm_fault() leave them there until
- * vpmm_unpin() was called as often. The CPU's touch of them never waits, so they can be given to who accesses memory
- * without a touch: O_DIRECT, io_uring, a network card. The device reaches them over the bus.
+ * The call brings them there as vpmm_fault() does, empty ones too. vpmm_migrate() and vpmm_fault() leave them there
+ * until vpmm_unpin() was called as often. The CPU's touch of them never waits, so direct memory access without a touch
+ * can use them: O_DIRECT, io_uring, a network card. The device reaches them over the bus.
  *
  * Context: any thread. Waits as vpmm_migrate().
  * Return: 0, or
@@ -341,8 +342,8 @@ struct vpmm_mirror;
 
 /**
  * enum vpmm_mirror_action - what is about to change
- * @VPMM_MIRROR_MOVE: pages go elsewhere; they are valid again, at the same addresses, when vpmm_locate() tells another
- *	sequence number, without VPMM_PAGE_MOVING
+ * @VPMM_MIRROR_MOVE: pages go elsewhere; they are valid again, at the same addresses, when vpmm_locate() returns
+ *	another sequence number, without VPMM_PAGE_MOVING
  * @VPMM_MIRROR_UNMAP: the addresses lose the memory that they have. Those of a range become invalid; those of the pool
  *	can be allocated again, with other memory
  * @VPMM_MIRROR_MAP: addresses of the pool that lost their memory when a tag was paused have memory again, with the
@@ -366,7 +367,8 @@ typedef void (*vpmm_update_fn)(struct vpmm_mirror *mirror, void *data, enum vpmm
  *	waits for its return. After that the mirror uses nothing that it knew of the addresses from @start to below
  *	@end. It may take locks of the mirror's own, under which vpmm_locate() alone may be called; it may not touch
  *	shared ranges of any pool, or call the library otherwise. Any thread that calls the library may call it, or the
- *	one that serves touches, and two at once if one is about a range. A change that fails was told of in vain
+ *	one that serves touches, and two at once if one is about a range. If a change fails, the notification was
+ *	spurious
  *
  * Since: 0.1
  */
@@ -376,14 +378,14 @@ struct vpmm_mirror_ops {
 };
 
 /**
- * vpmm_mirror_register() - be told of changes before they happen
+ * vpmm_mirror_register() - be notified before mappings change
  * @pool: the pool; NULL: the default pool
  * @mirror: receives the mirror
  * @ops: what it does; copied
  * @data: passed to @ops
  *
- * The changes are those of the pool's shared ranges, and of all memory that it maps itself: what a block had before it
- * was freed can be unmapped by any later call on the pool. Not told is what becomes of small blocks that the driver's
+ * The mirror is notified of changes of the pool's shared ranges, and of all memory that the pool maps itself: any later
+ * call on the pool can unmap the memory of a freed block. The mirror is not notified of small blocks that the driver's
  * allocator has served.
  *
  * Context: any thread, but not in an update.
@@ -399,10 +401,11 @@ int vpmm_mirror_register(struct vpmm_pool *pool, struct vpmm_mirror **mirror, co
 			 void *data);
 
 /**
- * vpmm_mirror_unregister() - be told no longer
+ * vpmm_mirror_unregister() - end a mirror
  * @mirror: the mirror; NULL does nothing
  *
- * To be called after the pool has ended, too. That told the mirror that all ranges and all memory of the pool go.
+ * Call it even after the pool has ended, as it frees the mirror. The end of the pool notifies the mirror that all
+ * ranges and all memory of the pool go.
  *
  * Context: any thread, but not in an update. Waits for updates that are under way.
  * Since: 0.1

@@ -67,7 +67,7 @@ struct CUstream_st;
  * @VPMM_LOG_NONE: nothing, the default
  * @VPMM_LOG_ERROR: calls that failed inside a pool, with the text of vpmm_last_error(); not those that were refused
  *	before: NULL pointers, unknown flags, pools that were reset or belong to the process before a fork
- * @VPMM_LOG_WARNING: what works, but not as requested
+ * @VPMM_LOG_WARNING: differences from the settings, such as a smaller reservation of address space
  * @VPMM_LOG_INFO: pools created and destroyed, address space reserved, memory created
  * @VPMM_LOG_DEBUG: each block that is made by remapping, with the layout of its chunk; slow
  *
@@ -82,9 +82,9 @@ enum vpmm_log_level {
 };
 
 /**
- * enum vpmm_reuse - who waits when a stream gets memory that another stream's work is pending on
- * @VPMM_REUSE_ASYNC: the stream, on the GPU (the default)
- * @VPMM_REUSE_BLOCK: the caller, on the host
+ * enum vpmm_reuse - how a stream waits for memory on which another stream's work is pending
+ * @VPMM_REUSE_ASYNC: the stream waits, on the GPU (the default)
+ * @VPMM_REUSE_BLOCK: the calling thread waits, on the host
  *
  * Since: 0.1
  */
@@ -124,7 +124,7 @@ enum vpmm_scrub {
  * @VPMM_EXPORT_NONE: not at all (the default)
  * @VPMM_EXPORT_FD: by file descriptors, to processes of this machine
  * @VPMM_EXPORT_FABRIC: by fabric handles, where the device has them (NVLink networks with IMEX)
- * @VPMM_EXPORT_AUTO: by file descriptors where the device can, and else not at all; vpmm_pool_info() tells
+ * @VPMM_EXPORT_AUTO: by file descriptors if the device can, and else not at all; vpmm_pool_info() returns which
  *
  * Since: 0.1
  */
@@ -188,14 +188,14 @@ typedef void (*vpmm_log_fn)(void *data, int level, const char *message);
  *
  * Context: called on the thread whose allocation would fail, with no lock held, so it may call the library; an
  *	allocation that fails in there does not call it again.
- * Return: not 0 if it gave something back: the allocation is tried again, and if it fails again, so is this; 0 if it
- *	has nothing to give.
+ * Return: not 0 if it gave something back: the allocation is tried again, and the callback is called again if that
+ *	fails. 0 if it has nothing to give: the allocation fails.
  * Since: 0.1
  */
 typedef int (*vpmm_pressure_fn)(void *data, struct vpmm_pool *pool, size_t size);
 
 /**
- * vpmm_exhausted_fn - is notified that an allocation fails for want of memory
+ * vpmm_exhausted_fn - is called when an allocation fails for want of memory
  * @data: pressure_data of struct vpmm_opts
  * @pool: the pool
  * @size: bytes of the allocation
@@ -209,9 +209,9 @@ typedef int (*vpmm_pressure_fn)(void *data, struct vpmm_pool *pool, size_t size)
 typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t size, const char *message);
 
 /**
- * enum vpmm_budget_thread - whether a thread of the library answers what other pools of a budget ask of this one
- * @VPMM_BUDGET_THREAD_ON: yes (the default), even while the program makes no call
- * @VPMM_BUDGET_THREAD_OFF: no; calls of the program do, other than those that a cache serves
+ * enum vpmm_budget_thread - how the pool gives memory back when other pools of its budget need it
+ * @VPMM_BUDGET_THREAD_ON: by a thread of the library, even while the program makes no call (the default)
+ * @VPMM_BUDGET_THREAD_OFF: in calls of the program, other than those that a cache serves
  *
  * Since: 0.1
  */
@@ -278,8 +278,8 @@ enum vpmm_budget_thread {
  *	NULL: none
  * @budget: NAME or NAME:SIZE; the pools of a device in all processes of the user with the same NAME share SIZE bytes of
  *	its memory, see vpmm-budget(7); NULL: none
- * @budget_floor: bytes of the budget that the pool is sure of; 0: none
- * @budget_weight: up to 1000; of the pool's share of the rest, beside other pools' weights; 0: 1
+ * @budget_floor: bytes of the budget that no other pool can take; 0: none
+ * @budget_weight: up to 1000; the weight by which pools share what is beyond all floors; 0: 1
  * @budget_wait: milliseconds, up to 60000; how long an allocation waits for other pools to give memory back;
  *	VPMM_BUDGET_WAIT_NONE: it does not; 0: 100
  * @budget_thread: one of enum vpmm_budget_thread
@@ -360,8 +360,8 @@ struct vpmm_opts {
  * @stacks: bytes; 0: no stacks are sampled
  * @oom_dump: as @trace; NULL: none
  * @budget: NAME:SIZE of the budget that the pool has part of, valid as long as the process; NULL: none
- * @budget_floor: bytes of it that the pool is sure of
- * @budget_weight: of the pool's share of it
+ * @budget_floor: bytes of it that no other pool can take
+ * @budget_weight: the weight by which pools share what is beyond all floors
  * @budget_wait: milliseconds; 0: it does not wait for other pools
  * @budget_thread: one of enum vpmm_budget_thread
  * @top: one of enum vpmm_top
@@ -452,7 +452,7 @@ struct vpmm_info {
  * @given_back: bytes of device memory that were given back to the device
  * @scrubbed: bytes that were cleared
  * @waits_sampled: how many of those of @waits that are on the GPU were measured
- * @wait_ns: nanoseconds that streams stood in those of @waits_sampled, together
+ * @wait_ns: nanoseconds that streams were stalled in those of @waits_sampled, together
  * @requested: bytes of @live, @small_live, shareable blocks and received ones, as they were requested
  * @peak_requested: the most that @requested has been
  * @shareable: bytes of device memory of blocks of VPMM_SHAREABLE, which count towards the limit and towards
@@ -462,12 +462,12 @@ struct vpmm_info {
  *	@peak_taken, and are in neither @mapped nor @live; vpmm_shared_stats() has more
  * @budget_size: bytes of the budget that the pool has part of (VPMM_BUDGET); 0: none
  * @budget_left: bytes of it that the pool can still take at once
- * @budget_idle: bytes of it that other pools have free, as far as they have told
+ * @budget_idle: bytes of it that other pools have free, by their latest reports
  * @paused: bytes of @live whose tag is paused, so that they are not in @mapped
  * @saved: bytes of host memory that have the contents of those
  * @overlap: bytes that the pool may hold over the peak of what is allocated now, rather than make a stream wait for
  *	another stream's work: the percentage of that peak, or what VPMM_OVERLAP_AUTO came to, which is 0 until one waits
- * @stranded: bytes of @grown that the peak of what is allocated did not call for: as many free bytes were pinned
+ * @stranded: bytes of @grown that the pool created beyond its peak because as many free bytes were pinned
  * @unsettled: driver calls in the latest 4096 allocations that no cache served, as known after each 4096 of them; 0: the
  *	program has settled, or has made fewer
  *
@@ -531,8 +531,8 @@ struct vpmm_stats {
 
 /**
  * enum vpmm_way - how a request would be served
- * @VPMM_WAY_NONE: it would fail with -ENOMEM, unless waiting for pending work, deferred frees, or memory that the
- *	driver's allocator holds would help
+ * @VPMM_WAY_NONE: not at all, with -ENOMEM; unless a wait for pending work, deferred frees, or memory that the driver's
+ *	allocator holds would help
  * @VPMM_WAY_REUSE: by memory that is mapped and free
  * @VPMM_WAY_HARVEST: by remapping free memory
  * @VPMM_WAY_GROW: by creating memory, and remapping what is free
@@ -724,8 +724,8 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
  * vpmm_free() - free device memory, in the order of a stream
  * @pool: the pool of the block; NULL: the pool that it is allocated from, whatever device is current
  * @ptr: the block; NULL does nothing
- * @stream: a stream that is behind every use of the block, its own work up to now included. It need not be the stream
- *	of the allocation, but must be behind the allocation if the driver served it (VPMM_SMALL_DRIVER). Or
+ * @stream: a stream that is ordered after every use of the block. Its own work up to now is. It need not be the stream
+ *	of the allocation, but must be ordered after that if the driver served it (VPMM_SMALL_DRIVER). Or
  *	VPMM_STREAM_ANY
  *
  * A stream that frees and never calls again may keep a little memory from others; vpmm_stream_retire(3) has the bound.
@@ -847,9 +847,9 @@ int vpmm_send(struct vpmm_pool *pool, const void *ptr, int socket);
  * @ptr: the block, of any kind but VPMM_SHAREABLE, in a pool with VPMM_EXPORT
  * @socket: a connected Unix socket, at whose other end vpmm_receive() is called; no other thread uses either end
  *
- * Unlike vpmm_send() it needs no memory that was allocated for it. The other process gets the extents of the pool that
- * the block is in, and so what else is in them. Before the block is freed here, the other process frees what it has, or
- * uses it no longer: the memory serves other requests then.
+ * Unlike vpmm_send() it takes any block. The other process gets the extents that the block is in, so it can also access
+ * other blocks in them. It has to stop using the memory, or free it, before the block is freed here: the memory then
+ * serves other requests.
  *
  * Context: that of vpmm_send(); the other end has to receive meanwhile, as a block can take many messages.
  * Return: 0, or an error of vpmm_send(), or
@@ -861,14 +861,14 @@ int vpmm_send(struct vpmm_pool *pool, const void *ptr, int socket);
 int vpmm_lend(struct vpmm_pool *pool, const void *ptr, int socket);
 
 /**
- * vpmm_lend_key() - tell which memory vpmm_lend() sends of a block
+ * vpmm_lend_key() - get the identity of the memory that vpmm_lend() sends of a block
  * @pool: as in vpmm_lend()
  * @ptr: as there
  * @key: receives three numbers, which name the memory within this process
  * @offset: receives where the block starts in it, in bytes
  *
- * Blocks with the same numbers are in the same memory, and no other memory gets them later. A process that has received
- * one of them need not receive the others: they are in what it has, at the distance of the offsets.
+ * Blocks with the same numbers are in the same memory, and no other memory gets these numbers later. A process that has
+ * received one of the blocks need not receive the others: they are in that memory, each at its offset.
  *
  * Context: any thread. A block has the same numbers as long as it is allocated and not resized.
  * Return: 0, or
@@ -918,8 +918,8 @@ int vpmm_receive(struct vpmm_pool *pool, void **ptr, size_t *size, int socket);
  * @ptr: the block; NULL does nothing
  * @stream: the stream
  *
- * The free of the block covers the work that was submitted to @stream before it: whoever gets the memory next is
- * ordered behind that on the GPU. The caller orders the work on @stream behind the allocation.
+ * The free of the block covers the work that was submitted to @stream before it: the next user of the memory is ordered
+ * after that work on the GPU. The caller orders the work on @stream after the allocation.
  *
  * A stream that is destroyed before the free must be retired with vpmm_stream_retire() first. If @stream is under
  * capture, the block stays with the graph, see vpmm_graph_retire().
@@ -938,13 +938,13 @@ int vpmm_receive(struct vpmm_pool *pool, void **ptr, size_t *size, int socket);
 int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
 
 /**
- * vpmm_stream_retire() - tell a pool that a stream is about to be destroyed
+ * vpmm_stream_retire() - release what a pool keeps for a stream that is about to be destroyed
  * @pool: the pool; NULL: the default pool of the current device
  * @stream: the stream, with all its work submitted
  *
- * All memory that it has freed becomes available to other streams, behind its work so far, and the pool forgets it. The
- * stream may go on after the call; to the pool it is a new stream then. vpmm_stream_retire(3) says what stays behind if
- * a stream is destroyed without this.
+ * All memory that the stream has freed becomes available to other streams, after its work so far, and the pool forgets
+ * the stream. It may go on after the call; to the pool it is a new stream then. vpmm_stream_retire(3) describes what
+ * other streams cannot get if a stream is destroyed without this.
  *
  * Context: any thread; for the per-thread default stream, the thread that it belongs to. Does not wait, unless @stream
  *	uses a shared range.
@@ -980,10 +980,10 @@ int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t
  * @capture: the id of a capture, from vpmm_capture_id(), that vpmm_graph_retire() was not called for
  * @group: a number of the program's choice for the group, not 0
  *
- * What a capture of the group has freed, during the capture or since, serves requests of those that joined the group
- * after it, as far as work outside of the graphs is done with it. In turn the caller promises that graphs of one group
- * never run at the same time, and that nobody needs what one of them has left in a block once one that joined before it
- * is launched again, or, of a block that was freed, any other.
+ * Memory that a capture of the group has freed, during the capture or since, serves captures that joined the group
+ * after it, once work outside of the graphs is done with it. In turn the caller promises two things. Graphs of one
+ * group never run at the same time. The contents of a block are read before the next launch of a graph that joined the
+ * group before the block's graph; of a block that was freed, before the next launch of any other graph of the group.
  *
  * It can be called before the first allocation under the capture, later, and after the capture. Whether there is a
  * capture of that id is not checked. Graphs of a group that are not retired have their memory until all are gone.
@@ -997,7 +997,7 @@ int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t
 int vpmm_capture_group(struct vpmm_pool *pool, uint64_t capture, uint64_t group);
 
 /**
- * vpmm_graph_retire() - tell a pool that a graph will not be launched any more
+ * vpmm_graph_retire() - release the memory of a graph that will not be launched any more
  * @pool: the pool; NULL: the default pool of the current device
  * @id: the id of its capture, from vpmm_capture_id(); an id that the pool has no memory for does nothing
  * @stream: a stream behind the graph's last launch
@@ -1007,7 +1007,7 @@ int vpmm_capture_group(struct vpmm_pool *pool, uint64_t capture, uint64_t group)
  *
  * All memory that was allocated, freed or used under the capture belongs to the graph until this call, or until the
  * capture has failed, or the graph and all that was made of it are destroyed and their launches complete.
- * vpmm_graph_retire(3) says what comes back later.
+ * vpmm_graph_retire(3) lists the memory that comes back later.
  *
  * Context: any thread; does not wait.
  * Return: 0, or
@@ -1038,7 +1038,7 @@ int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *s
 int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released);
 
 /**
- * vpmm_pool_query() - tell how a request would be served, and at what cost
+ * vpmm_pool_query() - forecast how a request would be served, and at what cost
  * @pool: the pool; NULL: the default pool of the current device
  * @size: bytes
  * @stream: the stream that the request would be for
@@ -1275,12 +1275,12 @@ int vpmm_resume(struct vpmm_pool *pool, vpmm_tag tag, struct CUstream_st *stream
 typedef int (*vpmm_guard_fn)(void *data, int rest);
 
 /**
- * vpmm_pause_guard() - have the process asked before vpmm-pause(1) pauses it
- * @guard: what is called before the first tag is paused from outside, and after the last one was resumed; NULL: nothing
- *	is, so that whoever runs vpmm-pause(1) has to know that the program rests
- * @data: passed to it
+ * vpmm_pause_guard() - set the callback that brings the process to rest for vpmm-pause(1)
+ * @guard: called before the first tag is paused from outside, and after the last one was resumed; NULL: none, and the
+ *	user of vpmm-pause(1) has to know that the program rests
+ * @data: passed to @guard
  *
- * Of no effect without VPMM_PAUSABLE. There is one guard in a process; a later call replaces it.
+ * The guard has no effect without VPMM_PAUSABLE. There is one in a process; a later call replaces it.
  *
  * Context: any thread. Waits for a call of the guard before that is under way, unless it is made by that.
  * Return: 0, or -EBUSY the process was forked after its first pool was created.
@@ -1294,8 +1294,8 @@ int vpmm_pause_guard(vpmm_guard_fn guard, void *data);
  * @bytes: the limit from now on, as @limit of struct vpmm_opts, in place of what the options or an earlier call have
  *	set; 0: no limit
  *
- * Where the pool holds more, free memory goes back that no work is pending on, once. What is allocated, and what else
- * is beyond the limit, stays: it serves requests, and the pool takes no more.
+ * If the pool holds more, the call gives free memory back on which no work is pending. Other memory beyond the limit
+ * stays and serves requests, and the pool takes no more.
  *
  * Context: any thread; does not wait for streams.
  * Return: 0, or
@@ -1419,8 +1419,8 @@ int vpmm_pool_check(struct vpmm_pool *pool);
  * Context: any thread, also while others create and destroy pools. The answer holds as long as nobody frees the
  *	allocation.
  * Return: 0, or
- *	-EINVAL @allocation is NULL or has the size of no version, or no allocation of a pool has @addr: it is foreign,
- *	or was freed,
+ *	-EINVAL @allocation is NULL or has the size of no version, or no allocation of a pool has @addr: it is another
+ *	library's, or was freed,
  *	-EALREADY the allocation was freed, and is one that the driver served (VPMM_SMALL_DRIVER): as long as work uses
  *	it, it is allocated to the driver, which would free it for others,
  *	-EBUSY the process was forked after its first pool was created.
