@@ -139,6 +139,9 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	if (info.mapless)
 		log_add(&made->core.log, VPMM_LOG_WARNING, "%s device %d has no virtual memory management: its driver's "
 			"allocator serves every request", info.name, info.device);
+	if (fitting.budget_floor && !fitting.budget)
+		log_add(&made->core.log, VPMM_LOG_WARNING, "budget_floor (VPMM_BUDGET_FLOOR) keeps nothing for the pool: it "
+			"has no budget (VPMM_BUDGET)");
 	*pool = made;
 	return 0;
 

@@ -41,6 +41,25 @@ static void test_callback(void)
 	fixture_assert_nothing_left();
 }
 
+/* A floor is a promise that a pool without a budget cannot keep. */
+static void test_floor_without_budget(void)
+{
+	struct vpmm_pool *pool = NULL;
+	struct gathered gathered = { .pool = &pool };
+	struct vpmm_opts opts = { FIXTURE_OPTS, .log = gather, .log_data = &gathered, .log_level = VPMM_LOG_WARNING };
+
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	g_assert_cmpint(gathered.lines, ==, 0);
+	vpmm_pool_destroy(pool);
+	pool = NULL;
+	opts.budget_floor = PAGE;
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	g_assert_cmpint(gathered.lines, ==, 1);
+	g_assert_cmpint(gathered.worst, ==, VPMM_LOG_WARNING);
+	vpmm_pool_destroy(pool);
+	fixture_assert_nothing_left();
+}
+
 /* Silence is the default: nothing reaches standard output or standard error unless it is asked for. */
 static void test_silence(void)
 {
@@ -333,6 +352,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/log/callback", test_callback);
+	g_test_add_func("/log/floor-without-budget", test_floor_without_budget);
 	g_test_add_func("/log/silence", test_silence);
 	g_test_add_func("/log/standard-error", test_standard_error);
 	g_test_add_func("/log/failing-callback", test_failing_callback);
