@@ -470,6 +470,19 @@ def server_threads():
 
 
 @program
+def forked_early():
+    """Workers that are forked before anything uses CUDA."""
+    end, begin = os.pipe()
+    if not os.fork():
+        for _ in range(40):
+            torch.ones(64 * MIB, device="cuda")
+        os.write(begin, str(torch.cuda.memory_allocated()).encode())
+        os._exit(0)
+    os.wait()
+    return os.read(end, 100).decode()
+
+
+@program
 def history_of_capture():
     torch.cuda.memory._record_memory_history(max_entries=1000, stacks="python")
     x, graph = torch.ones(1 << 16, device="cuda"), torch.cuda.CUDAGraph()
