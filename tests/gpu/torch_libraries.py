@@ -98,12 +98,16 @@ def trainer():
                                                      num_attention_heads=4, intermediate_size=256))
     rows = [{"input_ids": torch.randint(0, 500, (16 + 8 * (i // 8 % 5),), generator=torch.Generator().manual_seed(i)),
              "labels": i % 2} for i in range(160)]
+
+    def collate(rows):
+        ids = nn.utils.rnn.pad_sequence([row["input_ids"] for row in rows], batch_first=True)
+        return {"input_ids": ids, "labels": torch.tensor([row["labels"] for row in rows])}
+
     with tempfile.TemporaryDirectory() as where:
-        loop = Trainer(model=model, train_dataset=rows,
+        loop = Trainer(model=model, train_dataset=rows, data_collator=collate,
                        args=TrainingArguments(where, per_device_train_batch_size=8, max_steps=20, bf16=True,
                                               gradient_checkpointing=True, torch_empty_cache_steps=2, report_to=[],
-                                              save_strategy="no", logging_strategy="no", disable_tqdm=True,
-                                              train_sampling_strategy="sequential"))
+                                              save_strategy="no", logging_strategy="no", disable_tqdm=True))
         loop.train()
         loop.save_model(where)
         again = AutoModelForSequenceClassification.from_pretrained(where, device_map="cuda").eval()
