@@ -102,7 +102,7 @@ void run_tell(struct run *run, const struct trace_op *op, const char *what, cons
 		fprintf(stderr, "%s: %s:%" G_GUINT32_FORMAT ": %s: %.*s\n", g_get_prgname(), run->setup->trace->name,
 			op->line, what, (int)strcspn(why, "\n"), why);
 	else if (run->result->errors == ERRORS_TOLD + 1)
-		fprintf(stderr, "%s: %s: more errors are counted, not told\n", g_get_prgname(),
+		fprintf(stderr, "%s: %s: more errors are counted, not printed\n", g_get_prgname(),
 			run->setup->trace->name);
 }
 

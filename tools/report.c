@@ -179,7 +179,7 @@ static void table_errors(FILE *out, const struct report_run *run, const struct r
 		errors += rows[i].result.errors;
 	units_format_count(text, errors);
 	if (errors)
-		fprintf(out, "\n%s error%s; the first of them are told on standard error. A trace with requests that\n"
+		fprintf(out, "\n%s error%s; the first of them are printed on standard error. A trace with requests that\n"
 			"failed has no ratio.\n", text, errors == 1 ? "" : "s");
 	else if (run->verify)
 		fputs("\nNo errors: every allocation kept what was written to it until it was freed.\n", out);

@@ -270,7 +270,7 @@ static void tell_failures(FILE *out, const struct outcome *outcome)
 	units_format_count(count, outcome->vpmm.errors);
 	fprintf(out, "  With libvpmm, %s request%s would have failed%s.\n", count,
 		outcome->vpmm.errors == 1 ? "" : "s",
-		outcome->limited ? " by VPMM_LIMIT" : "; with --trace, vpmm-replay tells why");
+		outcome->limited ? " by VPMM_LIMIT" : "; with --trace, vpmm-replay prints why");
 }
 
 /* The driver holds the pages that blocks are in, and may hold more: with cudaMallocAsync(), what was freed. */

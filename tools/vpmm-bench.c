@@ -262,7 +262,7 @@ static int run_chosen(struct bench *b)
 			benchmarks[i].run(b);
 	}
 	if (b->errors && !b->json)
-		printf("\n%u error%s, told where they happened.\n", b->errors, b->errors == 1 ? "" : "s");
+		printf("\n%u error%s, printed where they happened.\n", b->errors, b->errors == 1 ? "" : "s");
 	if (cli_finish_output("the figures"))
 		return CLI_REFUSED;
 	return b->errors ? CLI_ERRORS : 0;

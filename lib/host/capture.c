@@ -121,7 +121,7 @@ int host_capture_ask(const struct CUstream_st *stream, uint64_t *id)
 {
 	lock_assert_held(&host_streams_lock);
 	if (is_blocked(stream))
-		return error_set(-EBUSY, "the legacy default stream cannot be asked while another stream is being "
+		return error_set(-EBUSY, "the legacy default stream cannot be used while another stream is being "
 				 "captured");
 	*id = stream->capture ? stream->capture->id : 0;
 	return 0;

@@ -182,7 +182,7 @@ static int take_memory(struct host_device *dev, uint64_t size)
 {
 	lock_assert_held(&host_devices_lock);
 	if (size > dev->capacity - dev->used)
-		return error_set(-ENOMEM, "device memory: %s asked for, %s of %s of host device %d in use",
+		return error_set(-ENOMEM, "device memory: %s requested, %s of %s of host device %d in use",
 				 amount(size).text, amount(dev->used).text, amount(dev->capacity).text, dev->ordinal);
 	dev->used += size;
 	return 0;

@@ -380,7 +380,7 @@ int host_small_alloc(struct host_small *small, size_t size, struct CUstream_st *
 	if (ret)
 		return ret;
 	if (size > INT64_MAX)
-		return error_set(-ENOMEM, "device memory: %zu bytes asked for, of host device %d", size,
+		return error_set(-ENOMEM, "device memory: %zu bytes requested, of host device %d", size,
 				 host_device_ordinal(small->dev));
 	lock_acquire(&small->lock);
 	reap_small(small);

@@ -194,7 +194,7 @@ verdict "errors" "$(VPMM_LIMIT=512M bench 1 --json --limit=4G grow
 	says err "vpmm-bench: grow, by 2 MiB, vpmm: vpmm_malloc"
 	says out '"contender": "vpmm", "error": "vpmm_malloc')"
 verdict "errors in the table" "$(VPMM_LIMIT=512M bench 1 --limit=4G grow; says out "error: vpmm: vpmm_malloc"
-	says out " errors, told where they happened.")"
+	says out " errors, printed where they happened.")"
 verdict "errors of a replay" "$(printf '1 a 1 4294967296 0\n' >"$work/big.trace"
 	VPMM_HOST_CAPACITY=512M bench 1 --json replay "$work/big.trace"
 	says err "vpmm-bench: $work/big.trace:1: allocation: vpmm_malloc"; says out '"error": "1 error"')"

@@ -291,7 +291,7 @@ interrupts "and while the next trace is read" interrupted_reading
 
 # Memory that runs out
 verdict "limit" "$(replay 1 --json --verify --limit=4M "$traces/pipeline_streams.trace.gz"; more errors 0
-	says err "pipeline_streams.trace.gz:2: allocation: vpmm_malloc"; says err "more errors are counted, not told")"
+	says err "pipeline_streams.trace.gz:2: allocation: vpmm_malloc"; says err "more errors are counted, not printed")"
 verdict "limit that suffices" "$(replay 0 --json --verify --limit=1G "$traces/pipeline_streams.trace.gz"; is errors 0)"
 verdict "limit of the other allocators" "$(for allocator in async malloc; do
 		replay 1 --json --limit=4M --allocator=$allocator "$traces/pipeline_streams.trace.gz"; more errors 0
