@@ -77,10 +77,13 @@ static bool is_of_another(struct vpmm_pool *pool, uint64_t addr)
 {
 	struct address_owner *owner;
 	struct vpmm_pool *found = address_visit(addr, &owner);
+	bool another;
 
-	if (found)
-		address_leave(owner);
-	return found && arena_root(found) != arena_root(pool);
+	if (!found)
+		return false;
+	another = arena_root(found) != arena_root(pool);
+	address_leave(owner);
+	return another;
 }
 
 int lookup_refuse(struct vpmm_pool *pool, uint64_t addr)

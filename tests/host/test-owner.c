@@ -282,6 +282,49 @@ static void test_beside_pools_that_come_and_go(void)
 	fixture_close(&f);
 }
 
+/* A block of a pool that another thread destroys, passed to a pool that stays. */
+struct passed {
+	struct vpmm_pool *pool;
+	void *block;
+	int ends;
+};
+
+static void *free_passed(void *data)
+{
+	struct passed *passed = data;
+
+	while (!g_atomic_int_get(&passed->ends))
+		assert_error(vpmm_free(passed->pool, g_atomic_pointer_get(&passed->block), NULL), EINVAL,
+			     "no allocation of this pool");
+	return NULL;
+}
+
+/* The error names another pool only as long as that lives. */
+static void test_wrong_pool_that_comes_and_goes(void)
+{
+	struct passed passed = { .block = &passed };
+	struct fixture f;
+	GThread *thread;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	passed.pool = f.pool;
+	thread = g_thread_new("frees", free_passed, &passed);
+
+	for (int i = 0; i < 200; i++) {
+		struct vpmm_pool *pool;
+		void *block;
+
+		assert_ok(vpmm_pool_create(&pool, &(struct vpmm_opts){ FIXTURE_PACKED }));
+		assert_ok(vpmm_malloc(pool, &block, PAGE, NULL));
+		g_atomic_pointer_set(&passed.block, block);
+		vpmm_pool_destroy(pool);
+	}
+
+	g_atomic_int_set(&passed.ends, 1);
+	g_thread_join(thread);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -294,6 +337,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/owner/wrong-pool", test_wrong_pool);
 	g_test_add_func("/owner/shared-range", test_shared_range);
 	g_test_add_func("/owner/bad-stream", test_bad_stream);
+	g_test_add_func("/owner/wrong-pool-that-comes-and-goes", test_wrong_pool_that_comes_and_goes);
 	g_test_add_func("/owner/beside-pools-that-come-and-go", test_beside_pools_that_come_and_go);
 	return g_test_run();
 }
