@@ -108,14 +108,16 @@ static enum lack lack_of(const char *reason)
 /* So many of those that have part of the same budget. */
 #define HOLDERS_NAMED 5
 
-static void say_holders(const struct vpmm_pool *pool, GString *text)
+/* Returns the bytes that they have together. */
+static uint64_t say_holders(const struct vpmm_pool *pool, GString *text)
 {
 	const struct budget *budget = pool->core.extents.budget;
 	struct budget_holder *holders;
 	unsigned int count;
+	uint64_t taken = 0;
 
 	if (!budget)
-		return;
+		return 0;
 	holders = g_new(struct budget_holder, BUDGET_SLOTS);
 	count = budget_holders(budget, holders);
 	for (unsigned int i = 0; i < MIN(count, HOLDERS_NAMED); i++)
@@ -124,13 +126,16 @@ static void say_holders(const struct vpmm_pool *pool, GString *text)
 				       amount(holders[i].taken).text, amount(holders[i].idle).text);
 	if (count > HOLDERS_NAMED)
 		g_string_append_printf(text, ", and %u others have some", count - HOLDERS_NAMED);
+	for (unsigned int i = 0; i < count; i++)
+		taken += holders[i].taken;
 	g_free(holders);
+	return taken;
 }
 
-/* Adds the largest block that is available, and the bytes that other processes hold; returns the latter. */
+/* Adds the largest block that is available, and what others hold. Returns the bytes that they hold of what ran out. */
 static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, struct CUstream_st *handle)
 {
-	uint64_t small, peak, elsewhere, ours, used, others, id;
+	uint64_t small, peak, elsewhere, ours, used, others, sharers, id;
 	struct backend *be = pool->core.backend;
 	struct backend_info info;
 	struct stream *stream;
@@ -155,12 +160,12 @@ static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, 
 	if (elsewhere)
 		g_string_append_printf(text, "; the pool holds %s more %s", amount(elsewhere).text,
 				       pool->arena ? "outside of this pausable tag" : "under pausable tags");
-	say_holders(pool, text);
+	sharers = say_holders(pool, text);
 	ours = pool->core.extents.held + pool->core.shareable + pool->core.shared + small + elsewhere;
 	used = info.memory_total - info.memory_free;
 	others = used > ours ? used - ours : 0;
 	g_string_append_printf(text, "; others hold %s of %s", amount(others).text, amount(info.memory_total).text);
-	return others;
+	return lack == LACK_BUDGET ? sharers : others;
 }
 
 /* Whether the request is larger than the device. */
@@ -206,9 +211,10 @@ static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, 
 	if (lack == LACK_MEMORY && others)
 		g_string_append(text, "have other pools and processes give memory back (vpmm_pool_trim, "
 				"VPMM_KEEP=none, VPMM_LIMIT); ");
+	if (lack == LACK_BUDGET && others)
+		g_string_append(text, "have the other pools of the budget free some of theirs; ");
 	if (lack == LACK_BUDGET)
-		g_string_append(text, "have the other processes of the budget free some of theirs, or let all begin "
-				"with a larger size (VPMM_BUDGET); ");
+		g_string_append(text, "let all processes begin with a larger budget (VPMM_BUDGET); ");
 	if (lack == LACK_LIMIT)
 		g_string_append(text, "raise the limit (VPMM_LIMIT); ");
 	if (lack == LACK_MAPPINGS && is_extent_bounded(pool, size))

@@ -22,8 +22,12 @@ static void test_sum(void)
 	ptr = fixture_malloc(&a, 25, a.streams[0]);
 	assert_error(budget_malloc(&b, &other, 16), ENOMEM, "budget: 32 MiB needed, but of the 80 MiB of test");
 	g_assert_nonnull(strstr(vpmm_last_error(), "has 50 MiB, of which 0 MiB were free"));
+	g_assert_nonnull(strstr(vpmm_last_error(), "\ntry this: have the other pools of the budget free some of "));
 	other = fixture_malloc(&b, 15, b.streams[0]);
 	fixture_free(&a, ptr, a.streams[0]);
+	/* A has nothing any more that it could free. */
+	assert_ok(vpmm_pool_trim(a.pool, 0, NULL));
+	assert_error(budget_malloc(&b, &ptr, 26), ENOMEM, "\ntry this: let all processes begin with a larger budget ");
 	fixture_free(&b, other, b.streams[0]);
 	budget_close_both(&a, &b);
 }
