@@ -146,7 +146,7 @@ struct extent_calls {
  * @own_most: the most that @own_taken and the driver's small blocks were, as of account_note_taken(), since the peaks
  *	were last reset
  * @most: @own_most of this map or of the other
- * @given_back: bytes that were released to the device
+ * @given_back: bytes that were released to the device, @stray included
  * @by_use: all mappings, that first which was used before all others
  * @places: number of mappings
  * @stamp: number of the latest walk over extents

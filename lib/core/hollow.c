@@ -136,8 +136,8 @@ static void release(struct extent_map *map, struct extent *extent)
 		g_ptr_array_add(map->stray, stray);
 	} else {
 		extent_count_held(map, -(int64_t)extent->size);
-		map->given_back += extent->size;
 	}
+	map->given_back += extent->size;
 	extent->handle = 0;
 }
 

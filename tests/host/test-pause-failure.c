@@ -232,11 +232,37 @@ static void test_undo(void)
 	g_assert_cmpuint(stuck, >, 0);
 }
 
+/* What the driver does not release at first is given back once, when the pool has no use for it any more. */
+static void test_stray_given_back(void)
+{
+	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE);
+	struct vpmm_stats before, paused;
+	struct backend *be;
+	struct fixture f;
+	void *ptr;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	be = f.pool->core.backend;
+	ptr = tag_malloc(f.pool, tag, 5 * PAGE, 1, f.streams[0]);
+	before = fixture_stats(&f);
+	backend_fault_arm(be, BACKEND_OP_release, 0, UINT_MAX, -EIO);
+	assert_ok(vpmm_pause(f.pool, tag, 0));
+	backend_fault_arm(be, BACKEND_OP_release, 0, 0, 0);
+	paused = fixture_stats(&f);
+	g_assert_cmpuint(paused.given_back - before.given_back, ==, before.mapped - paused.mapped);
+	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+	g_assert_cmpuint(fixture_stats(&f).given_back, ==, paused.given_back);
+	assert_ok(vpmm_resume(f.pool, tag, f.streams[0]));
+	fixture_free(&f, ptr, f.streams[0]);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_data_func("/pause-failure/pause", GINT_TO_POINTER(false), test_sweep);
 	g_test_add_data_func("/pause-failure/resume", GINT_TO_POINTER(true), test_sweep);
 	g_test_add_func("/pause-failure/undo", test_undo);
+	g_test_add_func("/pause-failure/stray-given-back", test_stray_given_back);
 	return g_test_run();
 }
