@@ -259,8 +259,9 @@ def retire_first(kind: Any, of: Callable[[Any], Tuple[int, int]]) -> None:
     if before is None or hasattr(before, "retires"):
         return
 
-    def finish(stream: Any) -> None:
-        with contextlib.suppress(Exception):
+    # At the interpreter's end names of this module may be gone, and the stream is there to be destroyed.
+    def finish(stream: Any, suppress: Any = contextlib.suppress(Exception)) -> None:
+        with suppress:
             # For a block in the same garbage, which may be freed later.
             stream.vpmm_destroyed = True
             _retire(*of(stream))

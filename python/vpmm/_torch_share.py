@@ -51,11 +51,11 @@ class _Memory:
                                          "version": 2}
         return self
 
-    def __del__(self) -> None:
+    def __del__(self, suppress: Any = contextlib.suppress(Exception)) -> None:
         if not hasattr(self, "start"):
             return
         # At the interpreter's end nothing of this may be left.
-        with contextlib.suppress(Exception):
+        with suppress:
             # As PyTorch does for its own: the sender may use the memory for something else at once.
             torch.cuda.current_stream(self.device).synchronize()
             torch.UntypedStorage._release_ipc_counter(*self.counter, device=self.device)

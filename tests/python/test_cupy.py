@@ -17,6 +17,20 @@ from cupy.cuda import Stream
         # Not before it is needed.
         self.run_python(["-c", "import sys, vpmm.cupy; assert 'cupy' not in sys.modules"])
 
+    def test_late(self):
+        # What goes at the interpreter's end, after the package has gone, goes quietly, and a stream is destroyed.
+        out = self.program("""
+            import os
+            Stream.__del__ = lambda stream, write=os.write: stream.ptr > 2 and write(1, b"destroyed")
+            vpmm.cupy.enable()
+            stream = Stream()
+            with stream:
+                array = cupy.empty(MIB)
+            threading.kept = [array, stream]
+            del array, stream
+        """)
+        self.assertEqual(out, "destroyed")
+
     def test_memory(self):
         self.program("""
             assert not vpmm.cupy.is_enabled()

@@ -149,6 +149,13 @@ class ShareTest(unittest.TestCase):
             assert vpmm.stats().imported == 0, vpmm.stats()
         """)
 
+    def test_late(self):
+        # It goes as quietly after the module has gone, at the interpreter's end.
+        self.receive("""
+            import threading
+            threading.kept = receive(*arguments)
+        """)
+
     def test_other_memory(self):
         # What PyTorch's own allocator has sent stays its matter.
         self.receive("""
