@@ -30,7 +30,6 @@
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
-#define HUGE ((size_t)2 << 20)
 #define MESSAGES 64
 #define WATCHED 1024
 
