@@ -158,7 +158,8 @@ lint()
 	lint_name=$1
 	shift
 	if command -v "$1" >/dev/null; then
-		verdict "$lint_name" "$(cd "$man" && "$@" ./*.[1-8] 2>&1)"
+		# What groff says since 1.23 of a line of one word, which it cannot spread to the margin, is no fault.
+		verdict "$lint_name" "$(cd "$man" && "$@" ./*.[1-8] 2>&1 | grep -v ': cannot adjust line$')"
 	else
 		count=$((count + 1))
 		echo "ok $count - $lint_name # SKIP $1 is not installed"
