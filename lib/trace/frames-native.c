@@ -28,8 +28,13 @@
 #define FRAME_POINTER 6
 #elif defined(__aarch64__)
 #define FRAME_POINTER 29
+/* It points at the one that the caller had, with the return address above it. */
+#define FRAME_RECORDS 1
 #else
 #define FRAME_POINTER (-1)
+#endif
+#ifndef FRAME_RECORDS
+#define FRAME_RECORDS 0
 #endif
 
 /* How many words below a return address the frame pointer may be saved, and below that the start of the frame. */
@@ -139,6 +144,19 @@ static uintptr_t read_stack(uintptr_t addr)
 	return *(const volatile uintptr_t *)addr;
 }
 
+/* A return address on the stack. On AArch64 its upper bits may have a signature, which this instruction removes. */
+static uintptr_t read_return(uintptr_t addr)
+{
+#if defined(__aarch64__)
+	register uintptr_t pc __asm__("x30") = read_stack(addr);
+
+	__asm__("hint #7 // xpaclri" : "+r" (pc));
+	return pc;
+#else
+	return read_stack(addr);
+#endif
+}
+
 static struct step *_Atomic *bucket_of_step(const struct step *inner, uintptr_t pc)
 {
 	uint64_t hash = ((uintptr_t)inner ^ pc << 4) * UINT64_C(0x9e3779b97f4a7c15);
@@ -233,20 +251,32 @@ static const struct call *retrace(uintptr_t base)
 			return NULL;
 		trail.places[++trail.last] = place;
 		trail.pointers[trail.last] = 0;
-		step = find_step(step, read_stack(place));
+		step = find_step(step, read_return(place));
 		calls = step ? atomic_load_explicit(&step->calls, memory_order_acquire) : NULL;
 	}
 	return calls;
 }
 
-/* The place of a return address: next to the outer frame on x86-64, anywhere in the inner frame elsewhere. */
+/*
+ * The place of a return address: next to the outer frame on x86-64, in the record of the inner frame on AArch64. Where
+ * it is in neither, as in code without a frame pointer, it is the only such word of the inner frame: among several, some
+ * are left from calls that have ended.
+ */
 static uintptr_t find_place(const struct walk *walk, uintptr_t high, uintptr_t pc)
 {
-	uintptr_t addr = high - WORD;
+	uintptr_t pointer = walk->count ? walk->steps[walk->count - 1].pointer : walk->base, found = 0;
+	uintptr_t place = FRAME_RECORDS ? pointer + WORD : high - WORD, low = MAX(walk->low, walk->base + WORD);
 
-	while (addr > walk->base && addr >= walk->low && addr < high && read_stack(addr) != pc)
-		addr -= WORD;
-	return addr > walk->base && addr >= walk->low && addr < high ? addr : 0;
+	if (place >= low && place < high && place % WORD == 0 && read_return(place) == pc)
+		return place;
+	for (place = high - WORD; place >= low && place < high; place -= WORD) {
+		if (read_return(place) != pc)
+			continue;
+		if (found)
+			return 0;
+		found = place;
+	}
+	return found;
 }
 
 static _Unwind_Reason_Code take_step(struct _Unwind_Context *context, void *data)
