@@ -45,7 +45,7 @@ static void spawn(struct peer *peer, const char *what)
 	if (!peer->pid) {
 		dup2(in[0], 0);
 		dup2(out[1], 1);
-		execl(program, "peer", what, NULL);
+		execl(program, program, "peer", what, NULL);
 		_exit(127);
 	}
 	g_assert_cmpint(peer->pid, >, 0);
@@ -397,8 +397,8 @@ int main(int argc, char **argv)
 {
 	int result;
 
-	if (argc == 2 && !strcmp(argv[0], "peer"))
-		return peer_main(argv[1]);
+	if (argc == 3 && !strcmp(argv[1], "peer"))
+		return peer_main(argv[2]);
 	g_test_init(&argc, &argv, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	budget_folder();

@@ -22,7 +22,7 @@ static pid_t spawn(const char *what, int socket, int other)
 	if (!pid) {
 		fcntl(socket, F_SETFD, 0);
 		close(other);
-		execl(program, "peer", what, number, NULL);
+		execl(program, program, "peer", what, number, NULL);
 		_exit(127);
 	}
 	g_assert_cmpint(pid, >, 0);
@@ -214,8 +214,8 @@ static void test_killed_receivers(void)
 
 int main(int argc, char **argv)
 {
-	if (argc == 3 && !strcmp(argv[0], "peer"))
-		return peer_main(argv[1], atoi(argv[2]));
+	if (argc == 4 && !strcmp(argv[1], "peer"))
+		return peer_main(argv[2], atoi(argv[3]));
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/export-process/round-trips", test_processes);
 	g_test_add_func("/export-process/killed-senders", test_killed_senders);
