@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "shared/move.h"
 #include "shared/piece.h"
@@ -43,6 +44,14 @@ static bool add_page(struct batch *batch, size_t index, bool write)
 	return true;
 }
 
+/* The kernel takes whole pages of its own, which have 64 KiB on some machines. */
+static void wake_page(uint64_t addr)
+{
+	uint64_t page = (uint64_t)getpagesize();
+
+	touch_wake(addr / page * page, page);
+}
+
 /* Takes those of one range out of the list. NULL: the first is in none, and was dropped. */
 static struct range *take_touches(GArray *touched, struct batch *batch)
 {
@@ -73,7 +82,7 @@ static struct range *take_touches(GArray *touched, struct batch *batch)
 	}
 	lock_release(&shared_lock);
 	if (!range)
-		touch_wake(first & ~UINT64_C(4095), 4096);
+		wake_page(first);
 	return range;
 }
 

@@ -4,17 +4,21 @@
  * told that it is gone. None may touch memory that is gone, which sanitizers and valgrind see.
  */
 #include <errno.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "calls/pool.h"
 #include "shared/shared.h"
+#include "shared/touch.h"
 #include "support/fixture.h"
 #include "support/ranges.h"
 #include "util/assume.h"
@@ -278,6 +282,59 @@ static void test_uncovered(void)
 	fixture_close(&f);
 }
 
+/* What the kernel's page is to be, unless 0, and what was woken last. */
+static _Atomic int kernel_page;
+static struct uffdio_range woken;
+
+/* In place of the C library's. */
+int getpagesize(void)
+{
+	return kernel_page ? kernel_page : (int)sysconf(_SC_PAGESIZE);
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list more;
+	void *data;
+
+	va_start(more, request);
+	data = va_arg(more, void *);
+	va_end(more);
+	if (!kernel_page || request != UFFDIO_WAKE)
+		return (int)syscall(SYS_ioctl, fd, request, data);
+	woken = *(struct uffdio_range *)data;
+	return 0;
+}
+
+/* Who touches a range that has gone meanwhile does not sleep for ever, whatever the size of the kernel's pages is. */
+static void test_touch_of_none(void)
+{
+	static _Alignas(1 << 16) char nowhere[1 << 16];
+	uint64_t addr = (uintptr_t)nowhere + 0x5000;
+	GArray *touched = g_array_new(FALSE, FALSE, sizeof(addr));
+	struct fixture f;
+	void *at;
+
+	g_setenv("VPMM_SHARED_TOUCH", "user", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	if (vpmm_shared_alloc(f.pool, &at, PAGE, 0)) {
+		g_test_skip("the kernel does not allow userfaultfd");
+	} else {
+		g_array_append_val(touched, addr);
+		kernel_page = 1 << 16;
+		serve_touches(touched);
+		kernel_page = 0;
+		g_assert_cmpuint(touched->len, ==, 0);
+		g_assert_cmpuint(woken.start % sizeof(nowhere), ==, 0);
+		g_assert_cmpuint(woken.len, ==, sizeof(nowhere));
+		g_assert_cmpuint(addr - woken.start, <, woken.len);
+		assert_ok(vpmm_shared_free(f.pool, at, f.streams[0]));
+	}
+	fixture_close(&f);
+	g_unsetenv("VPMM_SHARED_TOUCH");
+	g_array_free(touched, TRUE);
+}
+
 /* A default pool ends after a reset, as one thread finds out, while another is in a call that needs no device. */
 static void test_pool_ends(void)
 {
@@ -404,6 +461,7 @@ int main(int argc, char **argv)
 	fixture_add_rows("/shared-race/while-freed", meanwhile, test_while_freed);
 	fixture_add_rows("/shared-race/freed-under", under, test_freed_under);
 	g_test_add_func("/shared-race/uncovered", test_uncovered);
+	g_test_add_func("/shared-race/touch-of-none", test_touch_of_none);
 	g_test_add_func("/shared-race/crowd/all", test_crowd);
 	/* The backend of a default pool that has ended stays open, so this is the last. */
 	g_test_add_func("/shared-race/ends/pool", test_pool_ends);
