@@ -92,7 +92,7 @@ static int write_file(const char *name, const GString *text)
 	size_t done = 0;
 	int fd, err = 0;
 
-	fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
+	fd = descriptor_raise(open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666));
 	if (fd < 0)
 		return -errno;
 	if (!descriptor_may_have(fd, text->len))

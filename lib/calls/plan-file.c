@@ -102,19 +102,14 @@ static int write_beside(const char *name, const GString *text)
 	char *beside = g_strdup_printf("%s.%ld.XXXXXX", name, (long)getpid());
 	int fd, err;
 
-	fd = g_mkstemp_full(beside, O_WRONLY | O_CLOEXEC, 0666);
-	if (fd < 0) {
-		err = -errno;
-		goto out;
-	}
-	err = write_text(fd, text);
-	if (close(fd) && !err)
+	fd = descriptor_raise(g_mkstemp_full(beside, O_WRONLY | O_CLOEXEC, 0666));
+	err = fd < 0 ? -errno : write_text(fd, text);
+	if (fd >= 0 && close(fd) && !err)
 		err = -errno;
 	if (!err && rename(beside, name))
 		err = -errno;
 	if (err)
 		unlink(beside);
-out:
 	g_free(beside);
 	return err;
 }
@@ -123,7 +118,7 @@ out:
 static int check_old(const char *name)
 {
 	char begin[sizeof(PLAN_TEXT_BEGIN) - 1];
-	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err = 0;
+	int fd = descriptor_raise(open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)), err = 0;
 	struct stat st;
 	ssize_t n;
 
@@ -258,7 +253,7 @@ void plan_file_begin(struct vpmm_pool *pool, const struct backend_info *info)
 /* Return: the bytes, for g_free(), with a null byte behind them; NULL with a text, or without one if there is no file. */
 static char *read_file(const char *name, size_t *length, bool *there)
 {
-	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int fd = descriptor_raise(open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
 	char *text = NULL;
 	struct stat st;
 	ssize_t n = 0;

@@ -516,7 +516,7 @@ bool touch_free_copy(uint64_t at, size_t size)
 /* A file without a byte has nothing to give. */
 bool touch_give_up(uint64_t at, size_t size, bool zeros)
 {
-	int empty = zeros ? -1 : memfd_create("vpmm-lost", MFD_CLOEXEC);
+	int empty = zeros ? -1 : descriptor_raise(memfd_create("vpmm-lost", MFD_CLOEXEC));
 	void *last = MAP_FAILED;
 
 	if (zeros || empty >= 0)

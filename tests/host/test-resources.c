@@ -139,6 +139,35 @@ static void test_close_on_exec(void)
 	fixture_assert_nothing_left();
 }
 
+/* Nor does a file that is open for a moment: what another thread prints would go to it. */
+static void test_files(void)
+{
+	char *folder = g_dir_make_tmp("vpmm-resources-XXXXXX", NULL), *name = g_build_filename(folder, "plan", NULL);
+	struct vpmm_pool *pool;
+	int saved[3], err;
+	rlim_t files;
+	void *ptr;
+
+	assert_ok(vpmm_pool_create(&pool, &(struct vpmm_opts){ FIXTURE_PACKED, .plan = name }));
+	assert_ok(vpmm_malloc(pool, &ptr, PAGE, NULL));
+	assert_ok(vpmm_free(pool, ptr, NULL));
+	standard_close(saved, STDOUT_FILENO);
+	files = rlimit_set(RLIMIT_NOFILE, STDERR_FILENO + 1);
+	err = vpmm_pool_save_plan(pool);
+	rlimit_set(RLIMIT_NOFILE, files);
+	standard_restore(saved, STDOUT_FILENO);
+	g_assert_cmpint(err, <, 0);
+	/* And it leaves nothing beside the name. */
+	g_assert_cmpint(g_rmdir(folder), ==, 0);
+	g_assert_cmpint(g_mkdir(folder, 0700), ==, 0);
+	vpmm_pool_destroy(pool);
+	g_assert_cmpint(g_remove(name), ==, 0);
+	g_assert_cmpint(g_rmdir(folder), ==, 0);
+	fixture_assert_nothing_left();
+	g_free(folder);
+	g_free(name);
+}
+
 /* With no number above standard error to be had, there is no pool, and no descriptor either. */
 static void test_only_standard_descriptors(void)
 {
@@ -416,6 +445,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/resources/no-descriptors-for-touches/signal", "signal", test_no_descriptors_for_touches);
 	g_test_add_func("/resources/file-size", test_file_size);
 	g_test_add_func("/resources/file-size-of-others", test_file_size_of_others);
+	g_test_add_func("/resources/files", test_files);
 	g_test_add_func("/resources/fill-with-least", test_fill_with_least);
 	g_test_add_func("/resources/fill-with-small", test_fill_with_small);
 	g_test_add_func("/resources/fill-with-large", test_fill_with_large);
