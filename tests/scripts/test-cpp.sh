@@ -38,7 +38,8 @@ compiles()
 	source=$1
 	shift
 	for compiler in "$CXX" $other; do
-		for std in c++17 c++20; do
+		# c++2b is C++23 by the name that older compilers have for it.
+		for std in c++17 c++20 c++2b; do
 			# shellcheck disable=SC2086
 			$compiler -std=$std $strict -I"$top_srcdir/include" -I"$cpp" -fsyntax-only "$@" "$source" \
 				>"$work/log" 2>&1 || {
