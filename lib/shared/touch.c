@@ -30,6 +30,13 @@
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
+#ifdef __aarch64__
+#include <asm/sigcontext.h>
+
+/* Set in the syndrome of a fault that a write has made. */
+#define SYNDROME_WRITE (1u << 6)
+#endif
+
 #define MESSAGES 64
 #define WATCHED 1024
 
@@ -211,6 +218,17 @@ static bool may_write(const void *context)
 {
 #ifdef __x86_64__
 	return ((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2;
+#elif defined(__aarch64__)
+	/* Records follow one another; that of the fault has the processor's syndrome. */
+	const void *record = ((const ucontext_t *)context)->uc_mcontext.__reserved;
+	const struct _aarch64_ctx *head;
+
+	for (head = record; head->magic && head->size; head = record) {
+		if (head->magic == ESR_MAGIC)
+			return ((const struct esr_context *)record)->esr & SYNDROME_WRITE;
+		record = (const char *)record + head->size;
+	}
+	return true;
 #else
 	(void)context;
 	return true;

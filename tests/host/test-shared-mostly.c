@@ -25,8 +25,8 @@
 
 #define THERE (VPMM_PAGE_READ_MOSTLY | VPMM_PAGE_DUPLICATE)
 
-/* Without this the handler cannot tell a read from a write, and all touches have pages come back. */
-#ifdef __x86_64__
+/* On other machines the handler cannot tell a read from a write, and all touches have pages come back. */
+#if defined(__x86_64__) || defined(__aarch64__)
 #define SIGNAL_TELLS true
 #else
 #define SIGNAL_TELLS false
