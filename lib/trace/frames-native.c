@@ -257,15 +257,21 @@ static const struct call *retrace(uintptr_t base)
 	return calls;
 }
 
+/* Where a return address usually is: next to the outer frame on x86-64, in the record of the inner one on AArch64. */
+static uintptr_t usual_place(const struct walk *walk, uintptr_t high)
+{
+	if (!FRAME_RECORDS)
+		return high - WORD;
+	return (walk->count ? walk->steps[walk->count - 1].pointer : walk->base) + WORD;
+}
+
 /*
- * The place of a return address: next to the outer frame on x86-64, in the record of the inner frame on AArch64. Where
- * it is in neither, as in code without a frame pointer, it is the only such word of the inner frame: among several, some
- * are left from calls that have ended.
+ * The place of a return address. Where it is not the usual one, as in code without a frame pointer, it is the only such
+ * word of the inner frame: among several, some are left from calls that have ended.
  */
 static uintptr_t find_place(const struct walk *walk, uintptr_t high, uintptr_t pc)
 {
-	uintptr_t pointer = walk->count ? walk->steps[walk->count - 1].pointer : walk->base, found = 0;
-	uintptr_t place = FRAME_RECORDS ? pointer + WORD : high - WORD, low = MAX(walk->low, walk->base + WORD);
+	uintptr_t place = usual_place(walk, high), low = MAX(walk->low, walk->base + WORD), found = 0;
 
 	if (place >= low && place < high && place % WORD == 0 && read_return(place) == pc)
 		return place;
