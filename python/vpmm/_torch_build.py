@@ -195,11 +195,28 @@ def cache_directory() -> str:
 
 @contextlib.contextmanager
 def _alone(directory: str, name: str) -> Iterator[None]:
-    """One process builds, and the others wait for it. Where files cannot be locked, each builds."""
-    with open(os.path.join(directory, f".{name}.lock"), "w", encoding="utf-8") as file:
+    """
+    One process builds, and the others wait for it. Where files cannot be locked, each builds. If it cannot be built,
+    those that wait get the same error: the ranks of a host would fail one after the other.
+    """
+    with open(os.path.join(directory, f".{name}.lock"), "a+", encoding="utf-8", errors="surrogateescape") as file:
+        waited = False
         with contextlib.suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waited = True
+                fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        failure = file.read() if waited else ""
+        if failure:
+            raise CannotBuild(failure)
+        file.truncate(0)
+        try:
+            yield
+        except CannotBuild as error:
+            file.write(str(error))
+            raise
 
 
 def _remove_left(made: str) -> None:

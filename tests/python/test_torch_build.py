@@ -21,9 +21,9 @@ COMPILER = """#!/bin/sh
 echo "$*" >>"$BUILD_TEST/calls"
 error=Fehler
 [ "${LC_ALL-}" != C ] || error=error
+sleep "0$(cat "$BUILD_TEST/sleep" 2>/dev/null)"
 [ ! -e "$BUILD_TEST/fails" ] || { echo "x.cpp:1: $error: $(cat "$BUILD_TEST/fails")" >&2; exit 1; }
 while [ "$1" != -o ]; do shift; done
-sleep "0$(cat "$BUILD_TEST/sleep" 2>/dev/null)"
 cp "$BUILD_TEST/class.so" "$2"
 """
 
@@ -261,6 +261,20 @@ class BuildTest(unittest.TestCase):
         self.assertEqual(len(self.calls()), 2)
         self.assertEqual(self.files(), [])
         self.assertEqual([name for name in os.listdir(self.cache) if name.startswith(".build")], [])
+        os.unlink(os.path.join(self.where, "fails"))
+        self.assertEqual(self.enable(), (True, ""))
+
+    def test_failure_together(self):
+        # The ranks of a host: one tries to compile, and the others wait and have its error.
+        self.write(os.path.join(self.where, "fails"), "no such method")
+        self.write(os.path.join(self.where, "sleep"), ".5")
+        started = [self.start() for _ in range(4)]
+        for process in started:
+            out, said = process.communicate(timeout=60)
+            self.assertEqual((out, process.returncode), ("False", 0))
+            self.assertIn("error: no such method", said)
+        self.assertLessEqual(len(self.calls()), 4)
+        # Who comes later tries again.
         os.unlink(os.path.join(self.where, "fails"))
         self.assertEqual(self.enable(), (True, ""))
 
