@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Bounds on the time of a call and on the memory of tables, which most programs never reach. A library that is built
- * with -DBOUNDS_LOW has the second number of each, so that the random programs of tests/model come to what lies behind
- * them (lib/HACKING).
+ * Numbers that most programs never reach: bounds on the time of a call and on the memory of tables, and counts after
+ * which something happens. A library that is built with -DBOUNDS_LOW has the second number of each, so that the random
+ * programs of tests/model come to what lies behind them (lib/HACKING). A number that the interface promises is none.
  */
 #ifndef BOUND_H
 #define BOUND_H

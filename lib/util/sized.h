@@ -8,10 +8,8 @@
 
 #include <stddef.h>
 
-#include "util/bound.h"
-
 /* No version will ever be larger; a larger value means that the caller has not set the size. */
-#define SIZED_MOST BOUND(4096, 4)
+#define SIZED_MOST 4096
 
 /**
  * struct sized - the versions of one structure
