@@ -179,7 +179,7 @@ static void open_trace(void)
 	/* What the process had recorded before it executed this program is not to be lost. */
 	snprintf(line, sizeof(line), "# vpmm-trace 2 source=vpmm-preload process=%ld started=%llu\n", (long)getpid(),
 		 process_start());
-	file = file_open(variable(), "we", line);
+	file = file_open(variable(), O_TRUNC, line);
 	if (!file)
 		return;
 	file = make_stream(file);

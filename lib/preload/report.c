@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #define _GNU_SOURCE 1
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -62,7 +63,7 @@ void report_pool(int device)
 	if (!settings()->report || over || LIBRARY(vpmm_pool_stats, NULL, &stats) || !stats.mallocs)
 		return;
 	served = true;
-	file = file_open("VPMM_PRELOAD_REPORT", "ae", NULL);
+	file = file_open("VPMM_PRELOAD_REPORT", O_APPEND, NULL);
 	if (!file)
 		return;
 	fprintf(file, "{\"pid\": %ld, \"device\": %d", (long)getpid(), device);
@@ -170,7 +171,7 @@ static void __attribute__((destructor)) report_nothing(void)
 	if (!setting_value("VPMM_PRELOAD_REPORT") || served || !driver_is_loaded() || !settings()->on || settings()->monitor)
 		return;
 	front = in_front();
-	file = front || user == getpid() ? file_open("VPMM_PRELOAD_REPORT", "ae", NULL) : NULL;
+	file = front || user == getpid() ? file_open("VPMM_PRELOAD_REPORT", O_APPEND, NULL) : NULL;
 	if (!file)
 		return;
 	fprintf(file, "{\"pid\": %ld, \"mallocs\": 0", (long)getpid());

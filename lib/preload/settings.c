@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "preload/settings.h"
+#include "util/descriptor.h"
 #include "util/text.h"
 
 static struct preload_settings values;
@@ -148,18 +150,20 @@ static void pass_over(char *path, size_t size, const char *line)
 		snprintf(path + length, size - length, ".%u", ++number);
 }
 
-FILE *file_open(const char *variable, const char *mode, const char *line)
+FILE *file_open(const char *variable, int flag, const char *line)
 {
 	const char *name = getenv(variable);
 	char path[4096];
 	FILE *file;
+	int fd;
 
 	/* There is room for a number. */
 	if (!name || !expand(variable, name, path, sizeof(path) - 16))
 		return NULL;
 	if (line)
 		pass_over(path, sizeof(path), line);
-	file = fopen(path, mode);
+	fd = descriptor_raise(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flag, 0666));
+	file = fd < 0 ? NULL : fdopen(fd, flag & O_APPEND ? "a" : "w");
 	if (!file)
 		fprintf(stderr, "libvpmm-preload: %s=%s: %m\n", variable, name);
 	return file;

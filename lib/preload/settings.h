@@ -41,7 +41,7 @@ const char *setting_value(const char *variable);
 /**
  * file_open() - open the file that a variable of the environment names
  * @variable: %p in its value is the process id, %% a percent sign
- * @mode: as for fopen()
+ * @flag: O_APPEND or O_TRUNC
  * @line: a file that begins with this line is not opened, but one with a dot and a number behind its name; NULL: any is
  *
  * Says on standard error what went wrong.
@@ -49,6 +49,6 @@ const char *setting_value(const char *variable);
  * Context: any thread.
  * Return: NULL if it cannot be opened.
  */
-FILE *file_open(const char *variable, const char *mode, const char *line);
+FILE *file_open(const char *variable, int flag, const char *line);
 
 #endif /* PRELOAD_SETTINGS_H */

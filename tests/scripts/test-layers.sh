@@ -184,6 +184,16 @@ growing()
 		done
 }
 
+# opening DIR: sources that open files and leave the descriptor where the kernel put it. In a program that was started
+# with a standard descriptor closed, what it prints goes to the file then.
+opening()
+{
+	(cd "$1" && grep -lE '(^|[^>.[:alnum:]_])(open|openat|memfd_create|pipe2?|socket(pair)?|accept4?|g_mkstemp_full|eventfd)\(|fopen\([^)]*"[wa]' \
+		./*/*.c 2>/dev/null) | sed 's,^\./,,' | while read -r file; do
+			grep -q 'descriptor_raise(' "$1/$file" || echo "$file"
+		done
+}
+
 # A tree that breaks each rule once.
 plant()
 {
@@ -198,6 +208,7 @@ plant()
 	printf 'return stream->zombies;\n' >"$work/planted/policy/zombies.c"
 	printf 'return dlsym(RTLD_DEFAULT, "below");\n' >"$work/planted/util/look.c"
 	printf 'return write(fd, text, length);\n' >"$work/planted/util/grow.c"
+	printf 'return open(name, O_RDONLY);\n' >"$work/planted/util/open.c"
 	printf 'static int below(int of,\n\t\t int other)\n{\n\treturn of + other;\n}\n' >"$work/planted/util/below.c"
 	for file in core/below calls/above; do
 		sed '/#include/d' "$work/planted/$file.c" >"$work/plain.c"
@@ -226,6 +237,7 @@ verdict "what is listed late is read through the call that updates it" "$(outdat
 verdict "a plan changes nothing" "$(planned "$top_srcdir/lib")"
 verdict "no lookup leaves its error to the program" "$(telling "$top_srcdir/lib")"
 verdict "no file grows beyond the limit of its size" "$(growing "$top_srcdir/lib")"
+verdict "no file has the number of a standard descriptor" "$(opening "$top_srcdir/lib")"
 
 plant >"$work/planted.log" 2>&1 || { cat "$work/planted.log" >&2; exit 1; }
 includes "$work/planted" | judge >"$work/out"
@@ -254,4 +266,6 @@ telling "$work/planted" >"$work/out"
 verdict "a lookup that leaves its error is found" "$(says out "util/look.c")"
 growing "$work/planted" >"$work/out"
 verdict "a file that grows unasked is found" "$(says out "util/grow.c")"
+opening "$work/planted" >"$work/out"
+verdict "a file that is opened and not moved is found" "$(says out "util/open.c")"
 echo "1..$count"
