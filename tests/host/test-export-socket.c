@@ -217,20 +217,35 @@ static void test_wrong(gconstpointer data)
 	ends_close(&e);
 }
 
+static void set_version(struct message *message)
+{
+	message->version = 77;
+}
+
+static void set_device(struct message *message)
+{
+	message->uuid[15] = 9;
+}
+
+/* Sends a block whose message has a change. Return: the block. */
+static char *send_changed(struct ends *e, void (*change)(struct message *message))
+{
+	char *here = shareable_malloc(&e->from, SIZE);
+	struct raw raw = raw_of(e, here);
+
+	change(&raw.message);
+	raw_send(e->sockets[0], &raw);
+	raw_close(&raw, 0);
+	return here;
+}
+
 /* A pool can have memory of another device, as one device can access that of another. */
 static void test_other_device(void)
 {
-	struct raw raw;
 	struct ends e;
-	char *here;
 
 	ends_open(&e, (struct vpmm_opts){ FIXTURE_PACKED }, SOCK_STREAM);
-	here = shareable_malloc(&e.from, SIZE);
-	raw = raw_of(&e, here);
-	raw.message.uuid[15] = 9;
-	raw_send(e.sockets[0], &raw);
-	raw_close(&raw, 0);
-	here[5] = 5;
+	send_changed(&e, set_device)[5] = 5;
 	g_assert_cmpint(receive_block(&e, NULL)[5], ==, 5);
 	ends_close(&e);
 }
@@ -239,16 +254,11 @@ static void test_other_device(void)
 static void test_right_after_wrong(void)
 {
 	void *ptr = NULL;
-	struct raw raw;
 	struct ends e;
 	char *here;
 
 	ends_open(&e, (struct vpmm_opts){ FIXTURE_PACKED }, SOCK_STREAM);
-	here = shareable_malloc(&e.from, SIZE);
-	raw = raw_of(&e, here);
-	raw.message.version = 77;
-	raw_send(e.sockets[0], &raw);
-	raw_close(&raw, 0);
+	here = send_changed(&e, set_version);
 	assert_ok(vpmm_send(e.from.pool, here, e.sockets[0]));
 
 	assert_error(vpmm_receive(e.to.pool, &ptr, NULL, e.sockets[1]), EPROTO, "version 77");

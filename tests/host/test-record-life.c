@@ -135,36 +135,41 @@ static void test_crash(void)
 	}
 }
 
-/* A child leaves its parent's file alone, however it ends, and cannot have it as another process either. */
-static void test_fork(void)
+static void refused_in_child(struct vpmm_pool *pool)
 {
-	char *name = new_name("");
-	struct trace *trace;
-	struct fixture f;
-	pid_t child;
 	void *ptr;
 
-	fixture_open(&f, (struct vpmm_opts){ RECORDED(name) });
-	assert_ok(vpmm_malloc(f.pool, &ptr, PAGE, NULL));
-	child = fork();
-	if (!child) {
-		if (vpmm_malloc(f.pool, &ptr, PAGE, NULL) != -EBUSY)
-			_exit(1);
-		exit(0);
-	}
-	g_assert_cmpint(wait_for(child), ==, 0);
-	assert_ok(vpmm_free(f.pool, ptr, NULL));
-	fixture_close(&f);
-	trace = load(name);
-
-	g_assert_cmpuint(trace->n_ops, ==, 2);
-	trace_free(trace);
-	remove_name(name);
+	if (vpmm_malloc(pool, &ptr, PAGE, NULL) != -EBUSY)
+		_exit(1);
 }
 
-/* A child of a call that runs no handler of fork() has no thread that writes: its exit must not wait for one. */
-static void test_clone(void)
+static pid_t clone_bare(void)
 {
+	return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+static void hang_at_exit(struct vpmm_pool *pool)
+{
+	(void)pool;
+	recorder_stalled_ms = UINT_MAX;
+	alarm(HANGS_SECONDS);
+}
+
+/* How a child is made, and what it does before it ends by exit(). */
+static const struct way {
+	const char *name;
+	pid_t (*begin)(void);
+	void (*do_first)(struct vpmm_pool *pool);
+} ways[] = {
+	{ "fork", fork, refused_in_child },
+	/* No handler of fork() runs, and no thread writes: the exit must not wait for one. */
+	{ "clone", clone_bare, hang_at_exit },
+};
+
+/* A child leaves its parent's file alone, however it begins and ends, and cannot have it as another process either. */
+static void test_child(gconstpointer data)
+{
+	const struct way *way = data;
 	char *name = new_name("");
 	struct trace *trace;
 	struct fixture f;
@@ -173,10 +178,9 @@ static void test_clone(void)
 
 	fixture_open(&f, (struct vpmm_opts){ RECORDED(name) });
 	assert_ok(vpmm_malloc(f.pool, &ptr, PAGE, NULL));
-	child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+	child = way->begin();
 	if (!child) {
-		recorder_stalled_ms = UINT_MAX;
-		alarm(HANGS_SECONDS);
+		way->do_first(f.pool);
 		exit(0);
 	}
 	g_assert_cmpint(wait_for(child), ==, 0);
@@ -317,8 +321,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/record-life/fork", test_fork);
-	g_test_add_func("/record-life/clone", test_clone);
+	fixture_add_rows("/record-life/child", ways, test_child);
 	add_alone("/record-life/exit", test_exit);
 	add_alone("/record-life/crash", test_crash);
 	add_alone("/record-life/other-process", test_other_process);
