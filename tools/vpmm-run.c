@@ -141,7 +141,7 @@ static int check_report(void)
 	options.out = stderr;
 	if (!options.report || !*options.report)
 		return 0;
-	/* What is there stays until there is a report. */
+	/* The old report stays until there is a new one. */
 	options.out = fopen(options.report, "ae");
 	if (!options.out) {
 		int err = errno;
@@ -171,7 +171,7 @@ static void set_unless_given(const char *variable, const char *text)
 		g_setenv(variable, text, TRUE);
 }
 
-/* What threads allocate is of a tag that can be paused. */
+/* Threads allocate under a tag that can be paused. */
 static void set_pausable(void)
 {
 	g_setenv("VPMM_PAUSABLE", "1", TRUE);

@@ -154,7 +154,7 @@ int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned
 	int err;
 
 	if (!addr || !size)
-		return error_set(-EINVAL, "vpmm_shared_alloc: %s is %s", !addr ? "addr" : "size", !addr ? "NULL" : "0");
+		return error_set(-EINVAL, "vpmm_shared_alloc: %s", !addr ? "addr is NULL" : "size is 0");
 	if (flags & ~VPMM_SHARED_FINE)
 		return error_set(-EINVAL, "vpmm_shared_alloc: flags are %#x: expected 0 or VPMM_SHARED_FINE", flags);
 	err = try_alloc(&pool, size, flags, &at, &page);

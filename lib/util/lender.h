@@ -67,8 +67,8 @@ int lender_give(const struct lender_ops *ops, struct lender_name *name, size_t *
  * @socket: receives the socket that vpmm_receive() gets the block from, which the caller closes
  *
  * Context: any thread; waits for the other process, at most 30 s if that says nothing.
- * Return: 0; -ESRCH: that process has ended; -ENOENT: the block was freed, or cannot be lent; -EPERM: it is another user's; -EBUSY: this
- *	process was forked since; or an error of the socket.
+ * Return: 0; -ESRCH: that process has ended; -ENOENT: the block was freed, or cannot be lent; -EPERM: it is another
+ *	user's; -EBUSY: this process was forked since; or an error of the socket.
  */
 int lender_ask(const struct lender_name *name, struct lender_answer *answer, int *socket);
 

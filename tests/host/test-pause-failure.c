@@ -232,7 +232,7 @@ static void test_undo(void)
 	g_assert_cmpuint(stuck, >, 0);
 }
 
-/* What the driver does not release at first is given back once, when the pool has no use for it any more. */
+/* A release that the driver refuses at first counts as given back, once. */
 static void test_stray_given_back(void)
 {
 	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE);

@@ -282,7 +282,7 @@ static void test_uncovered(void)
 	fixture_close(&f);
 }
 
-/* What the kernel's page is to be, unless 0, and what was woken last. */
+/* The size of the kernel's pages in the test, 0: the real one; and the range that was woken last. */
 static _Atomic int kernel_page;
 static struct uffdio_range woken;
 
@@ -306,7 +306,7 @@ int ioctl(int fd, unsigned long request, ...)
 	return 0;
 }
 
-/* Who touches a range that has gone meanwhile does not sleep for ever, whatever the size of the kernel's pages is. */
+/* A thread that touches a range which has gone meanwhile wakes up, whatever the size of the kernel's pages is. */
 static void test_touch_of_none(void)
 {
 	static _Alignas(1 << 16) char nowhere[1 << 16];

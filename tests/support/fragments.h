@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the fragments of code in the pages use beside the library: variables, CUDA's calls and the program's own. */
+/* Declarations for the fragments of code in the pages: variables, CUDA's calls and the program's own. */
 #ifndef FRAGMENTS_H
 #define FRAGMENTS_H
 
