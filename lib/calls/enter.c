@@ -40,7 +40,7 @@ void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream
 	if (!pool->core.settings.cache)
 		return;
 	/* All hits that caches have noted are older than this call, see cache_last(). */
-	atomic_fetch_add_explicit(&pool->core.central, 1, memory_order_relaxed);
+	core_count_central(&pool->core);
 	/* Calls under capture never use a cache. */
 	if (!stream->captured)
 		cache_remember(&pool->core, stream);

@@ -53,9 +53,8 @@ void live_enter(struct core *core, struct region *region, size_t requested)
 	}
 	region->requested = requested;
 	/* No cache serves a growable block: it has address space that others do not expect. */
-	if (core->settings.cache && !region->max)
-		cache_add(region, is_lent(core, region));
-	account_enter(&core->account, region->size, requested);
+	if (!core->settings.cache || region->max || !cache_enter(region, is_lent(core, region)))
+		account_enter(&core->account, region->size, requested);
 	live_hand_out(core, region);
 }
 

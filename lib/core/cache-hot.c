@@ -99,7 +99,7 @@ static inline struct block *find_block(struct cache *cache, const struct core *c
 	struct block *block = bin ? bin->top : NULL;
 
 	brief_assert_held(&cache->lock);
-	if (G_UNLIKELY(cache->run >= CACHE_PHASE) && block && leave_to_policy(cache, core))
+	if (G_UNLIKELY(cache_run(cache) >= CACHE_PHASE) && block && leave_to_policy(cache, core))
 		return NULL;
 	return block;
 }
@@ -110,7 +110,7 @@ static inline int take_cached(struct cache *cache, struct core *core, struct blo
 {
 	brief_assert_held(&cache->lock);
 	note_hit(cache, core);
-	cache->run = 0;
+	cache_set_run(cache, 0);
 	block->bin->top = block->next;
 	block->state = BLOCK_LIVE;
 	block->requested = requested;
@@ -121,13 +121,6 @@ static inline int take_cached(struct cache *cache, struct core *core, struct blo
 	cache->served = (uint32_t)atomic_load_explicit(&core->pressure, memory_order_relaxed) + 1;
 	*addr = block->addr;
 	return 1;
-}
-
-/* Whether a malloc makes no new peak of what is live, as far as its cache knows. */
-static inline bool is_below_peak(const struct cache *cache, size_t size, size_t requested)
-{
-	brief_assert_held(&cache->lock);
-	return (int64_t)(cache->bytes - size) >= cache->floor && requested <= cache->room;
 }
 
 /* With headroom from elsewhere. Return: 1; 0: the stream has no such block any more; -EAGAIN: it may be a new peak. */
@@ -145,7 +138,7 @@ static int take_with_headroom(struct core *core, struct cache *cache, uint64_t i
 		block = find_block(cache, core, size);
 		if (!block)
 			ret = 0;
-		else if (is_below_peak(cache, size, requested))
+		else if (cache_is_below_peak(cache, size, requested))
 			ret = take_cached(cache, core, block, requested, addr);
 		brief_release(&cache->lock);
 	}
@@ -197,7 +190,7 @@ int cache_malloc(struct core *core, uint64_t *addr, size_t requested, struct CUs
 		return ret;
 	brief_assert_held(&cache->lock);
 	block = find_block(cache, core, size);
-	if (block && G_UNLIKELY(!is_below_peak(cache, size, requested)))
+	if (block && G_UNLIKELY(!cache_is_below_peak(cache, size, requested)))
 		return malloc_near_peak(core, cache, size, requested, addr);
 	ret = block ? take_cached(cache, core, block, requested, addr) : 0;
 	brief_release(&cache->lock);
@@ -308,7 +301,7 @@ static inline __attribute__((always_inline)) void bin_push(struct cache *cache, 
 	if (!block->bin->link)
 		bin_list(cache, block->bin);
 	cache->last = NULL;
-	cache->run++;
+	cache_set_run(cache, cache_run(cache) + 1);
 	cache->count++;
 	if (G_UNLIKELY(block->lent))
 		cache->lent++;

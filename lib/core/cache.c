@@ -91,7 +91,8 @@ void cache_retire(struct cache *cache)
 	cache->watch = 0;
 	cache->wary = false;
 	cache->mallocs = cache->flushed = cache->central = 0;
-	cache->added = cache->before = cache->run = 0;
+	cache->added = cache->before = 0;
+	cache_set_run(cache, 0);
 	brief_release(&cache->lock);
 }
 
@@ -221,13 +222,11 @@ static struct bin *bin_of(struct cache *cache, size_t size)
 	return bin;
 }
 
-void cache_add(struct region *region, bool lent)
+static void add_block(struct cache *cache, struct region *region, bool lent)
 {
-	struct cache *cache = region->stream->cache;
-	struct block *block;
+	struct block *block = cache->spare;
 
-	brief_acquire(&cache->lock);
-	block = cache->spare;
+	brief_assert_held(&cache->lock);
 	if (block) {
 		cache->spare = block->next;
 		cache->spares--;
@@ -245,10 +244,34 @@ void cache_add(struct region *region, bool lent)
 	};
 	block->bin->blocks++;
 	cache->added++;
-	cache->run = 0;
+	cache_set_run(cache, 0);
 	table_insert(&cache->blocks, block->addr, block);
 	region->block = block;
+}
+
+void cache_add(struct region *region, bool lent)
+{
+	struct cache *cache = region->stream->cache;
+
+	brief_acquire(&cache->lock);
+	add_block(cache, region, lent);
 	brief_release(&cache->lock);
+}
+
+bool cache_enter(struct region *region, bool lent)
+{
+	struct cache *cache = region->stream->cache;
+	bool below;
+
+	brief_acquire(&cache->lock);
+	add_block(cache, region, lent);
+	below = cache_is_below_peak(cache, region->size, region->requested);
+	if (below) {
+		cache->floor += (int64_t)region->size;
+		cache->room -= region->requested;
+	}
+	brief_release(&cache->lock);
+	return below;
 }
 
 static void drop_unused(struct cache *cache, struct bin *bin)
@@ -313,14 +336,12 @@ static enum block_state state_of(const struct block *block)
 
 bool cache_begins(struct cache *cache)
 {
-	bool begins;
-
+	if (G_LIKELY(cache_run(cache) < CACHE_PHASE))
+		return false;
 	brief_acquire(&cache->lock);
-	begins = cache->run >= CACHE_PHASE;
-	if (begins)
-		cache->before = cache_allocations(cache);
+	cache->before = cache_allocations(cache);
 	brief_release(&cache->lock);
-	return begins;
+	return true;
 }
 
 bool cache_holds(const struct region *region)

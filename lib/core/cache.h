@@ -32,6 +32,7 @@
 #define CACHE_H
 
 #include <glib.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -147,7 +148,7 @@ struct bin {
  *
  * Under cache.lock, what every call reads or changes:
  *
- * @run: frees into the cache since the last malloc
+ * @run: frees into the cache since the last malloc; read without the lock, too
  * @id: of the stream; CACHE_NOBODY: no stream has this cache
  * @bins: size to bin
  * @central: core.central at the last hit or free
@@ -203,7 +204,7 @@ struct bin {
 struct cache {
 	struct brief_lock lock;
 	/* under cache.lock: */
-	uint32_t run;
+	_Atomic uint32_t run;
 	uint64_t id;
 	struct table bins;
 	uint64_t central;
@@ -343,6 +344,19 @@ static inline uint64_t cache_allocations(const struct cache *cache)
 	return cache->mallocs + cache->added;
 }
 
+/* Frees in a row so far. Only a request of the stream has use for it, so others' changes need not be seen. */
+static inline uint32_t cache_run(const struct cache *cache)
+{
+	return atomic_load_explicit(&cache->run, memory_order_relaxed);
+}
+
+static inline void cache_set_run(struct cache *cache, uint32_t run) REQUIRES(cache->lock);
+static inline void cache_set_run(struct cache *cache, uint32_t run)
+{
+	brief_assert_held(&cache->lock);
+	atomic_store_explicit(&cache->run, run, memory_order_relaxed);
+}
+
 /* Frees into the cache: each such block was served again, is still here, or was let go of. */
 static inline uint64_t cache_frees(const struct cache *cache) REQUIRES(cache->lock);
 static inline uint64_t cache_frees(const struct cache *cache)
@@ -367,6 +381,14 @@ static inline uint64_t cache_headroom(const struct cache *cache)
 {
 	brief_assert_held(&cache->lock);
 	return cache->bytes - (uint64_t)cache->floor;
+}
+
+/* Whether a malloc makes no new peak of what is live, as far as this cache knows. */
+static inline bool cache_is_below_peak(const struct cache *cache, size_t size, size_t requested) REQUIRES(cache->lock);
+static inline bool cache_is_below_peak(const struct cache *cache, size_t size, size_t requested)
+{
+	brief_assert_held(&cache->lock);
+	return (int64_t)(cache->bytes - size) >= cache->floor && requested <= cache->room;
 }
 
 /**
@@ -400,6 +422,17 @@ void cache_forget(struct block *block);
  * @lent: whether it is a small request in memory that large ones could have
  */
 void cache_add(struct region *region, bool lent);
+
+/**
+ * cache_enter() - the same, and count the region as live
+ * @region: the region
+ * @lent: as for cache_add()
+ *
+ * What the stream has freed makes room for what it allocates, so most often no other cache need be asked.
+ *
+ * Return: whether the cache has the headroom; otherwise account_enter() is to follow.
+ */
+bool cache_enter(struct region *region, bool lent);
 
 /**
  * cache_begins() - whether a malloc is the first after a long run of frees: a new phase

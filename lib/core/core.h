@@ -193,6 +193,14 @@ static inline size_t core_small_size(const struct core *core)
 	return core->settings.page_size / CORE_SMALL_PART;
 }
 
+/* The lock orders its writers, so that no atomic addition is needed. */
+static inline void core_count_central(struct core *core)
+{
+	uint64_t central = atomic_load_explicit(&core->central, memory_order_relaxed);
+
+	atomic_store_explicit(&core->central, central + 1, memory_order_relaxed);
+}
+
 /* What is outside of the region maps has changed: it counts towards the limit, but for other processes' memory. */
 static inline void core_count_apart(struct core *core)
 {
