@@ -8,10 +8,13 @@
 #include "policy/trim.h"
 #include "policy/tuning.h"
 
-/* Whether a block breaks the extent at one of its ends. */
-static bool is_broken(const struct place *place, uint64_t addr, uint64_t end)
+/* Whether a block leaves a page or more of the whole extent at one of its ends. */
+static bool is_broken(const struct core *core, const struct place *place, uint64_t addr, uint64_t end)
 {
-	return extent_is_whole(place->extent) && (addr > place->addr || end < place->addr + place->extent->size);
+	const struct extent *extent = place->extent;
+	uint64_t from = MAX(place->addr, addr), to = MIN(place->addr + extent->size, end);
+
+	return extent_is_whole(extent) && extent->size - (to - from) >= core->settings.page_size;
 }
 
 static void add_broken(const struct core *core, struct exchange *x, const struct place *place, uint64_t addr,
@@ -40,9 +43,9 @@ static bool find_broken(struct core *core, uint64_t addr, size_t size, struct ex
 		last = extent_place_mapped(&core->extents, end - 1);
 	x->count = 0;
 	x->left = 0;
-	if (is_broken(first, addr, end))
+	if (is_broken(core, first, addr, end))
 		add_broken(core, x, first, addr, end);
-	if (first != last && is_broken(last, addr, end))
+	if (first != last && is_broken(core, last, addr, end))
 		add_broken(core, x, last, addr, end);
 	return x->left;
 }

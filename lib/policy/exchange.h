@@ -21,7 +21,7 @@ struct request;
 struct vpmm_forecast;
 
 /**
- * struct exchange - the whole extents that a block would break, at its start and at its end
+ * struct exchange - the whole extents that a block would break, at its start and at its end, and leave a page of
  * @count: how many
  * @extents: the extents
  * @from: the first page of each that the block needs
