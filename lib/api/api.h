@@ -86,7 +86,7 @@ static inline bool api_is_plain(const struct vpmm_pool *pool)
 
 /**
  * api_owner() - find the pool that a block is allocated from
- * @addr: where the block starts
+ * @addr: where the block starts, or an address inside of it
  * @otherwise: the pool to return if none has the block; NULL: none
  *
  * Waits for no call of another pool than the block's.

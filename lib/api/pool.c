@@ -312,12 +312,14 @@ int vpmm_pool_abandon(struct vpmm_pool *pool)
 	return error_set(-EBUSY, "vpmm_pool_abandon: the pool is being destroyed");
 }
 
+/* A block that @addr is inside of counts as well: only its own pool can name it in the error. */
 static bool has_block(struct vpmm_pool *pool, uint64_t addr)
 {
+	struct vpmm_allocation around = { .size = sizeof(around) };
 	bool has;
 
 	lock_acquire(&pool->core.lock);
-	has = pool_knows(pool, addr);
+	has = pool_knows(pool, addr) || !lookup_pool(pool, addr, &around);
 	lock_release(&pool->core.lock);
 	return has;
 }

@@ -204,13 +204,13 @@ static int find_lent(struct vpmm_pool *pool, uint64_t addr, uint64_t *bytes)
 	if (pool->core.settings.export_as == VPMM_EXPORT_NONE)
 		return error_set(-ENOTSUP, "the pool's memory cannot be exported: that is for pools with VPMM_EXPORT "
 				 "(export_as in struct vpmm_opts)");
+	if (lookup_pool(pool, addr, &block) || (uintptr_t)block.base != addr)
+		return lookup_refuse(pool, addr);
 	if (pool->arena)
 		return error_set(-ENOTSUP, "its tag is pausable, and its memory may go");
 	if (small_find(&pool->core, addr))
 		return error_set(-ENOTSUP, "it has a handle of its own (VPMM_SHAREABLE, which vpmm_send() is for, or "
 				 "vpmm_receive()), or the driver's allocator serves it");
-	if (lookup_pool(pool, addr, &block) || (uintptr_t)block.base != addr)
-		return lookup_refuse(pool, addr);
 	*bytes = block.bytes;
 	return 0;
 }

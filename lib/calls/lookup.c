@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* vpmm_lookup(): the allocation that an address is in. */
 #include <errno.h>
+#include <inttypes.h>
 
 #include "calls/arena.h"
 #include "calls/pool.h"
@@ -86,15 +87,28 @@ static bool is_of_another(struct vpmm_pool *pool, uint64_t addr)
 	return another;
 }
 
+/* Where the block starts that an address is in; 0: none. Arenas have locks of the same rank, and their tags another. */
+static uint64_t start_around(struct vpmm_pool *pool, uint64_t addr)
+{
+	struct vpmm_allocation around = { .size = sizeof(around) };
+	struct tags *tags = pool_tags(arena_root(pool));
+
+	if (!lookup_pool(pool, addr, &around))
+		return (uintptr_t)around.base;
+	return tags ? tags_find_around(tags, addr) : 0;
+}
+
 int lookup_refuse(struct vpmm_pool *pool, uint64_t addr)
 {
 	struct vpmm_allocation near = { .size = sizeof(near) };
+	uint64_t start;
 
 	lock_assert_held(&pool->core.lock);
 	if (pool_shared_lookup(addr, &near))
 		return error_set(-EINVAL, NONE_STARTS ": the shared range at %p has it, see vpmm_shared_free()", near.base);
-	if (!lookup_pool(pool, addr, &near) && (uintptr_t)near.base != addr)
-		return error_set(-EINVAL, NONE_STARTS ": the one at %p has it", near.base);
+	start = start_around(pool, addr);
+	if (start && start != addr)
+		return error_set(-EINVAL, NONE_STARTS ": the one at %#" PRIx64 " has it", start);
 	return error_set(-EINVAL, NONE_STARTS "%s", is_of_another(pool, addr) ? ": it is an address of another pool" : "");
 }
 

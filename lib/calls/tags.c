@@ -140,6 +140,20 @@ bool tags_find(struct tags *tags, uint64_t addr, struct tagged *block)
 	return found;
 }
 
+uint64_t tags_find_around(struct tags *tags, uint64_t addr)
+{
+	const struct tagged *block;
+	uint64_t found = 0;
+	GHashTableIter i;
+
+	lock_acquire(&tags->lock);
+	g_hash_table_iter_init(&i, tags->blocks);
+	while (!found && g_hash_table_iter_next(&i, NULL, (gpointer *)&block))
+		found = addr - block->addr < block->requested ? block->addr : 0;
+	lock_release(&tags->lock);
+	return found;
+}
+
 bool tags_drops(const struct tags *tags, uint64_t addr)
 {
 	const struct tagged *found;

@@ -159,6 +159,17 @@ bool tags_take(struct tags *tags, uint64_t addr, struct tagged *block);
 bool tags_find(struct tags *tags, uint64_t addr, struct tagged *block);
 
 /**
+ * tags_find_around() - look up the block that an address is in
+ * @tags: the tags
+ * @addr: the address
+ *
+ * Visits all blocks: for errors only.
+ *
+ * Return: where the block starts; 0: there is none.
+ */
+uint64_t tags_find_around(struct tags *tags, uint64_t addr);
+
+/**
  * tags_drops() - whether pausing does not save a block
  * @tags: the tags; @lock is held
  * @addr: the block

@@ -5,6 +5,7 @@
 
 #include "calls/pool.h"
 #include "support/fixture.h"
+#include "host/tag-fixture.h"
 #include "vpmm-shared.h"
 
 static void assert_is(const void *addr, struct vpmm_pool *pool, void *base, size_t bytes)
@@ -313,6 +314,58 @@ static void test_beside_end_of_pool(void)
 	g_thread_join(thread);
 }
 
+/* Each call that takes a block, on an address inside of one: the error names the block. */
+static void inside_is_named(struct vpmm_pool *pool, void *block)
+{
+	char *start = g_strdup_printf("%p has it", block);
+	void *inside = (char *)block + 8;
+	struct CUstream_st *stream;
+	uint64_t key;
+	size_t offset;
+
+	assert_ok(vpmm_host_stream_create(&stream));
+	assert_error(vpmm_free(pool, inside, stream), EINVAL, start);
+	assert_error(vpmm_free(pool, inside, VPMM_STREAM_ANY), EINVAL, start);
+	assert_error(vpmm_use(pool, inside, stream), EINVAL, start);
+	assert_error(vpmm_realloc(pool, &inside, 0, stream), EINVAL, start);
+	assert_error(vpmm_realloc(pool, &inside, PAGE, stream), EINVAL, start);
+	assert_error(vpmm_send(pool, inside, 0), EINVAL, start);
+	assert_error(vpmm_lend(pool, inside, 0), EINVAL, start);
+	assert_error(vpmm_lend_key(pool, inside, &key, &offset), EINVAL, start);
+	assert_ok(vpmm_host_stream_destroy(stream));
+	g_free(start);
+}
+
+static void test_inside(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .export_as = VPMM_EXPORT_FD };
+	vpmm_tag tag = tag_get("inside", VPMM_TAG_PAUSABLE);
+	struct vpmm_pool *other;
+	void *blocks[4];
+	struct fixture f;
+
+	fixture_open(&f, opts);
+	assert_ok(vpmm_pool_create(&other, &opts));
+	assert_ok(vpmm_malloc(f.pool, &blocks[0], PAGE, NULL));
+	assert_ok(vpmm_malloc(f.pool, &blocks[1], 100, NULL));
+	blocks[2] = tag_malloc(f.pool, tag, PAGE, 1, NULL);
+	blocks[3] = tag_malloc(f.pool, tag | VPMM_TAG_STAY, PAGE, 1, NULL);
+
+	for (unsigned int i = 0; i < G_N_ELEMENTS(blocks); i++) {
+		inside_is_named(f.pool, blocks[i]);
+		inside_is_named(NULL, blocks[i]);
+		assert_error(vpmm_free(other, (char *)blocks[i] + 8, NULL), EINVAL, "another pool");
+	}
+	assert_ok(vpmm_pause(f.pool, tag, 0));
+	inside_is_named(f.pool, blocks[2]);
+	assert_ok(vpmm_resume(f.pool, tag, NULL));
+
+	for (unsigned int i = 0; i < G_N_ELEMENTS(blocks); i++)
+		assert_ok(vpmm_free(NULL, blocks[i], NULL));
+	vpmm_pool_destroy(other);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -324,6 +377,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/lookup/two-pools", test_two_pools);
 	g_test_add_func("/lookup/shared", test_shared);
 	g_test_add_func("/lookup/bad-arguments", test_bad_arguments);
+	g_test_add_func("/lookup/inside", test_inside);
 	g_test_add_func("/lookup/beside-pools-that-come-and-go", test_beside_pools_that_come_and_go);
 	g_test_add_func("/lookup/beside-busy-pool", test_beside_busy_pool);
 	g_test_add_func("/lookup/beside-busy-default", test_beside_busy_default);
