@@ -280,7 +280,6 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 
 static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_st *stream, bool idle)
 {
-	struct error_kept kept;
 	int err;
 
 	if (pool->core.settings.scrub == VPMM_SCRUB_ALWAYS)
@@ -292,10 +291,7 @@ static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_
 			err = zero_wait(pool, (uintptr_t)ptr, stream);
 		pool->core.backend->ops->leave(pool->core.backend);
 	} else {
-		error_keep(&kept);
-		if (vpmm_free(pool, ptr, stream))
-			zero_drop(pool, (uintptr_t)ptr);
-		error_restore(&kept);
+		zero_drop(pool, (uintptr_t)ptr);
 	}
 	return err ? api_fail(pool, error_add(err, "vpmm_malloc_flags")) : 0;
 }

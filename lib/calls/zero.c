@@ -12,7 +12,7 @@
 #include "pending/deferred-free.h"
 #include "util/error.h"
 
-/* Sets an allocation aside, and counts the free. */
+/* Sets an allocation aside, and counts the free: each allocation has one. */
 static void set_aside_counted(struct vpmm_pool *pool, uint64_t addr)
 {
 	struct region *region = live_find(&pool->core, addr);
@@ -39,6 +39,7 @@ void zero_undo(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle
 		set_aside_counted(pool, addr);
 	else
 		owner_lose(&pool->core, addr, size);
+	pool->core.counts.undone++;
 	error_restore(&kept);
 }
 
@@ -111,5 +112,6 @@ void zero_drop(struct vpmm_pool *pool, uint64_t addr)
 	lock_acquire(&pool->core.lock);
 	note(pool, NULL, .op = RECORD_FREE, .addr = addr);
 	set_aside_counted(pool, addr);
+	pool->core.counts.undone++;
 	lock_release(&pool->core.lock);
 }

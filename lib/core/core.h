@@ -33,10 +33,14 @@ struct settings;
 /* Requests are rounded up to this many bytes, or to pages if the pool is paged. */
 #define CORE_PIECE 512
 
-/* Counters as in struct vpmm_stats; without what the caches have counted themselves. */
+/*
+ * Counters as in struct vpmm_stats; without what the caches have counted themselves. @undone: mallocs and frees of
+ * calls that failed once they had a block.
+ */
 struct counts {
 	uint64_t mallocs;
 	uint64_t frees;
+	uint64_t undone;
 	uint64_t reuses;
 	uint64_t steals;
 	uint64_t defrags;

@@ -85,18 +85,22 @@ static void test_zero_bad(void)
 static void test_zero_fails(void)
 {
 	static const enum backend_op ops[] = { BACKEND_OP_clear, BACKEND_OP_enter };
+	struct vpmm_stats before;
 	struct fixture f;
 	void *ptr = &f;
 
 	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	fixture_leave_secret(&f, PAGE, f.streams[0]);
 	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
+		before = fixture_stats(&f);
 		/* The allocation enters first. */
 		backend_fault_arm(f.pool->core.backend, ops[i], ops[i] == BACKEND_OP_enter, 1, -EIO);
 		assert_error(vpmm_malloc_flags(f.pool, &ptr, PAGE, f.streams[0], VPMM_ZERO), EIO, "vpmm_malloc_flags");
 		assert_ok(vpmm_pool_check(f.pool));
 		g_assert_true(ptr == &f);
 		g_assert_cmpuint(fixture_stats(&f).live, ==, fixture_stats(&f).held);
+		g_assert_cmpuint(fixture_stats(&f).mallocs, ==, before.mallocs);
+		g_assert_cmpuint(fixture_stats(&f).frees, ==, before.frees);
 		fixture_leave_secret(&f, 2 * PAGE, f.streams[0]);
 		g_assert_cmpuint(fixture_stats(&f).live, ==, 0);
 	}
