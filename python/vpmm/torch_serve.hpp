@@ -535,6 +535,8 @@ void *serve(Index device, size_t size, cudaStream_t stream)
 	if (err == -ENOMEM && size < exabyte) {
 		taken.forget_latest();
 		err = left(table->alloc_pressed(&block, device, size, least, handle_of(stream), pool));
+		/* Of several tries an earlier one may have thrown. */
+		foreign_error = nullptr;
 	}
 	if (C10_UNLIKELY(listens))
 		call_context = nullptr;

@@ -343,6 +343,46 @@ static void test_foreign_error()
 	CHECK(foreign.use_count() == 1);
 }
 
+static decltype(torch_class::alloc) real_alloc;
+
+static int exhausted(torch_piece *, int, size_t, size_t, CUstream_st *, torch_pool *)
+{
+	return -ENOMEM;
+}
+
+/* The first try fails in a pool's allocator. */
+static int second_try(torch_piece *block, int device, size_t size, size_t least, CUstream_st *stream, torch_pool *pool)
+{
+	auto foreign = std::make_shared<vpmm::Allocator>();
+
+	foreign->enable(false);
+	std::shared_ptr<native::CUDAAllocator> allocator = foreign;
+	CHECK(!vpmm::take_foreign(&allocator, device, size_t(1) << 30, stream));
+	return real_alloc(block, device, size, least, stream, pool);
+}
+
+/* The exception of a try goes with it if a later one of the same call succeeds: the next error is another. */
+static void test_foreign_error_passes()
+{
+	const auto *real = vpmm::table;
+	auto fake = *real;
+	std::string text;
+
+	real_alloc = real->alloc;
+	fake.alloc = exhausted;
+	fake.alloc_pressed = second_try;
+	vpmm::table = &fake;
+	void *ptr = vpmm::the_allocator->raw_alloc(100);
+	vpmm::table = real;
+	try {
+		vpmm::the_allocator->raw_alloc(size_t(1) << 30);
+	} catch (const c10::Error &error) {
+		text = error.what();
+	}
+	CHECK(text.find("CUDA out of memory.") == 0);
+	vpmm::the_allocator->raw_delete(ptr);
+}
+
 /* Of a capture that has failed nothing is told but that its stream is free again: pools and late frees go on then. */
 static void test_failed_capture()
 {
@@ -466,6 +506,7 @@ int main()
 	test_foreign_error();
 	test_failed_capture();
 	test_exhausted();
+	test_foreign_error_passes();
 	test_fork();
 	return failures != 0;
 }
