@@ -112,7 +112,10 @@ def _limits(given: Dict[str, Any]) -> Dict[str, Any]:
     if isinstance(limit, str) and limit.endswith("%"):
         if not re.fullmatch("0*([1-9][0-9]?|100)%", limit):
             raise _bad("limit", limit, "a size, or '1%' to '100%'")
-        given = {**given, "limit": "none", "limit_percent": int(limit[:-1])}
+        # As of all limits, the smaller counts.
+        percent = int(limit[:-1])
+        other = _count("limit_percent", given.get("limit_percent", 0)) or percent
+        given = {**given, "limit": "none", "limit_percent": min(percent, other)}
     if "limit" in given or "limit_percent" in given:
         given = {"limit": "none", "limit_percent": 0, **given}
     return given

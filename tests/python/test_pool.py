@@ -305,7 +305,10 @@ class Options(unittest.TestCase):
             self.addCleanup(os.environ.pop, "VPMM_LIMIT", None)
             for options, limit in (({"limit": "75%"}, total // 4 * 3), ({"limit_percent": 75}, total // 4 * 3),
                                    ({"limit": total // 8 * 7}, total // 8 * 7), ({"limit": "none"}, "none"),
-                                   ({"limit": "16M", "limit_percent": 75}, 16 * MIB)):
+                                   ({"limit": "16M", "limit_percent": 75}, 16 * MIB),
+                                   ({"limit": "75%", "limit_percent": 25}, total // 4),
+                                   ({"limit": "25%", "limit_percent": 75}, total // 4),
+                                   ({"limit": "75%", "limit_percent": 0}, total // 4 * 3)):
                 got = self.open(**options).info().limit
                 self.assertLess(abs(got - limit) if got != limit else 0, 2 * MIB, (variable, options))
 
