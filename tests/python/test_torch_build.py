@@ -219,6 +219,14 @@ class BuildTest(unittest.TestCase):
         shorten(path)
         self.refused("cannot be loaded", VPMM_TORCH_CLASS=path)
 
+    def test_deleted(self):
+        # The program that has loaded it goes on, and the next compiles it.
+        first = f"import atexit, shutil; atexit.register(shutil.rmtree, {self.cache!r})"
+        self.assertEqual(self.enable(first), (True, ""))
+        self.assertFalse(os.path.exists(self.cache))
+        self.assertEqual(self.enable(), (True, ""))
+        self.assertEqual(len(self.calls()), 2)
+
     def test_damaged_together(self):
         self.enable()
         os.truncate(os.path.join(self.cache, self.files()[0]), 0)
