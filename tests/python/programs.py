@@ -47,7 +47,9 @@ class ProgramTest(unittest.TestCase):
 
     def run_python(self, arguments, **environment):
         path = os.pathsep.join([os.path.join(HERE, "fake"), os.environ.get("PYTHONPATH", "")])
-        done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=120,
+        # A file or socket that is left open is printed, which fails the test.
+        done = subprocess.run([sys.executable, "-W", "always::ResourceWarning", *arguments], capture_output=True,
+                              text=True, check=False, timeout=120,
                               env={**os.environ, "PYTHONPATH": path, "VPMM_HOST_CAPACITY": "64M", "VPMM_TORCH_BUILD": "never",
                                    **environment})
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout + done.stderr)

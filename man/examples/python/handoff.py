@@ -9,7 +9,7 @@ import vpmm
 
 
 def receive(connection):
-    with vpmm.Pool(export_as="fd") as pool:
+    with connection, vpmm.Pool(export_as="fd") as pool:
         address, size = pool.receive(connection)
         print(f"received {size >> 20} MiB, {pool.stats().imported >> 20} of them are the other process's", flush=True)
         # Work on the block goes here, and is to be complete before the answer.
@@ -24,7 +24,7 @@ def main():
     mine.settimeout(60)
     process = context.Process(target=receive, args=(theirs,))
     process.start()
-    with vpmm.Pool(export_as="fd") as pool:
+    with mine, theirs, vpmm.Pool(export_as="fd") as pool:
         block = pool.malloc(64 << 20, shareable=True)
         # The work that fills the block has to be complete here.
         pool.send(block, mine)
