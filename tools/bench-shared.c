@@ -25,8 +25,8 @@
 /* The smallest page of a range on any card so far. */
 #define LEAST_PAGE (2 * BENCH_MIB)
 
-/* What the CPU's tables have at once. */
-#define CPU_PAGE ((size_t)4096)
+/* The page size of the CPU. */
+#define CPU_PAGE ((size_t)sysconf(_SC_PAGESIZE))
 
 /* How many single pages are touched in a round. */
 #define TOUCHES 16
@@ -98,7 +98,9 @@ static void add_rate(struct shared_rows *s, enum shared_case c, enum contender w
 /* As a program that fills memory does first of all. */
 static void touch(char *at, size_t size)
 {
-	for (size_t i = 0; i < size; i += CPU_PAGE)
+	const size_t page = CPU_PAGE;
+
+	for (size_t i = 0; i < size; i += page)
 		*(volatile uint64_t *)(at + i) = 1;
 }
 
