@@ -304,7 +304,8 @@ static int judge_budget(struct extent_map *map, size_t size)
 	if (!budget || budget_take(budget, &map->part, taken + size))
 		return 0;
 	return error_set(-ENOMEM, "budget: %s needed, but of the %s of %s the pool holds %s and %s are left",
-			 amount(size).text, amount(budget_size(budget)).text, budget_name(budget), amount(taken).text,
+			 amount(size).text, amount(budget_size(budget)).text, budget_name(budget),
+			 amount(atomic_load(map->taken)).text,
 			 amount(budget_room(budget, &map->part, taken)).text);
 }
 

@@ -110,6 +110,28 @@ static void test_slots(void)
 	budget_unmap(file);
 }
 
+/* The text of the error has what the pool and its tags hold together. */
+static void test_text(void)
+{
+	void *ptr, *tagged, *more;
+	struct fixture f;
+	vpmm_tag tag;
+
+	fixture_open(&f, BUDGET_OPTS());
+	assert_ok(vpmm_tag_open("budget", VPMM_TAG_PAUSABLE, &tag));
+	ptr = fixture_malloc(&f, 10, f.streams[0]);
+	tagged = malloc_tagged(&f, tag, 15);
+
+	assert_error(budget_malloc(&f, &more, 20), ENOMEM, "the pool holds 50 MiB and 30 MiB are left");
+	vpmm_tag_set(tag);
+	assert_error(budget_malloc(&f, &more, 20), ENOMEM, "the pool holds 50 MiB and 30 MiB are left");
+	vpmm_tag_set(0);
+
+	fixture_free(&f, ptr, f.streams[0]);
+	fixture_free(&f, tagged, f.streams[0]);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	int result;
@@ -117,6 +139,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	budget_folder();
 	g_test_add_func("/budget-tags/give", test_give);
+	g_test_add_func("/budget-tags/text", test_text);
 	g_test_add_func("/budget-tags/no-thread", test_no_thread);
 	g_test_add_func("/budget-tags/floor", test_floor);
 	g_test_add_func("/budget-tags/slots", test_slots);
