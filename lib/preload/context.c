@@ -155,6 +155,8 @@ static void give_up_pool(drv_device device)
 	result = primary_push(device);
 	if (result == DRV_ERROR_NOT_INITIALIZED)
 		return;
+	/* First: it waits for a thread that is letting another device in, which would make a pool anew. */
+	peers_forget(device);
 	if (!result) {
 		FORWARD(cuCtxSynchronize);
 		report_pool(device);
@@ -165,7 +167,6 @@ static void give_up_pool(drv_device device)
 	own_forget(device, !result);
 	if (!result)
 		primary_pop();
-	peers_forget(device);
 }
 
 drv_result cuDevicePrimaryCtxRetain(drv_context *context, drv_device device)

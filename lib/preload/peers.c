@@ -70,13 +70,19 @@ static int tell_pool(int device, uint64_t before, uint64_t after)
 	return LIBRARY(vpmm_pool_set_peers, NULL, devices, count);
 }
 
-/* Changes who can access the memory of a device, whose primary context the program has. Called with the lock held. */
+/*
+ * Changes who can access the memory of a device. Called with the lock held. If the program is giving the primary
+ * context up, nothing is left to change: a pool that is made now would keep the context.
+ */
 static drv_result change_peers(int device, const struct access *after)
 {
 	struct access *now = &peers[device].access;
-	drv_result result = primary_push(device);
+	drv_result result;
 	int err;
 
+	if (!primary_retains(device))
+		return DRV_SUCCESS;
+	result = primary_push(device);
 	if (result)
 		return result;
 	err = tell_pool(device, all_of(now, device), all_of(after, device));

@@ -337,6 +337,69 @@ static void peers_after_reset(void)
 	g_assert_false(reaches(1, va));
 }
 
+static void release_owner(void)
+{
+	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, 0);
+}
+
+static void peers_of_context_that_went(void)
+{
+	const drv_access_desc in = { { DRV_MEM_LOCATION_TYPE_DEVICE, 1 }, DRV_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	drv_mem_pool preset;
+	drv_context owner;
+
+	/* The context of device 0 goes while device 1 is let in. */
+	owner = use_primary(0);
+	alloc_bytes(SIZE);
+	use_primary(1);
+	fake_cuda_meanwhile("cuCtxGetDevice", release_owner);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+	g_assert_cmpint(fake_cuda_retained(0), ==, 0);
+
+	/* The same with a pool of the driver's. */
+	use_primary(0);
+	alloc_bytes(SIZE);
+	g_assert_cmpint(cuDeviceGetDefaultMemPool(&preset, 0), ==, 0);
+	use_primary(1);
+	fake_cuda_meanwhile("cuMemPoolSetAccess", release_owner);
+	g_assert_cmpint(cuMemPoolSetAccess(preset, &in, 1), ==, 0);
+	g_assert_cmpint(fake_cuda_retained(0), ==, 0);
+}
+
+static GThread *releasing;
+
+static gpointer release_in_thread(gpointer data)
+{
+	release_owner();
+	return data;
+}
+
+/* Returns once the release has given up the pool, or waits for this thread. */
+static void begin_release(void)
+{
+	uint64_t before = driver_calls("cuCtxSynchronize");
+
+	releasing = g_thread_new("release", release_in_thread, NULL);
+	for (int ms = 0; ms < 200 && driver_calls("cuCtxSynchronize") == before; ms++)
+		g_usleep(1000);
+}
+
+static void peers_of_context_that_goes(void)
+{
+	drv_context owner;
+
+	/* A thread begins to release the context of device 0 while its pool lets device 1 in. */
+	owner = use_primary(0);
+	alloc_bytes(SIZE);
+	use_primary(1);
+	fake_cuda_meanwhile("cuCtxPushCurrent", begin_release);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+	g_thread_join(releasing);
+
+	/* No new pool keeps the context. */
+	g_assert_cmpint(fake_cuda_retained(0), ==, 0);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct preload_test tests[] = {
@@ -354,6 +417,8 @@ int main(int argc, char **argv)
 		{ "/attributes/peers-refused", peers_refused, { "VPMM_HOST_DEVICES=3" } },
 		{ "/attributes/peers-no-pool", peers_left_to_driver, { "VPMM_HOST_DEVICES=2", "VPMM_LIMIT=64X" } },
 		{ "/attributes/peers-after-reset", peers_after_reset, { "VPMM_HOST_DEVICES=3" } },
+		{ "/attributes/peers-of-context-that-went", peers_of_context_that_went, { "VPMM_HOST_DEVICES=2" } },
+		{ "/attributes/peers-of-context-that-goes", peers_of_context_that_goes, { "VPMM_HOST_DEVICES=2" } },
 	};
 
 	return preload_main(argc, argv, tests, G_N_ELEMENTS(tests));
