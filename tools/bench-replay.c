@@ -7,8 +7,12 @@
 #include "bench.h"
 #include "fail.h"
 #include "replay.h"
+#include "units.h"
 
 #define PASSES 2
+
+/* Columns of a trace's name in a line. */
+#define NAME_WIDTH 48
 
 /* The lines of a trace and a pass. */
 struct pass {
@@ -21,12 +25,11 @@ struct pass {
 
 static void begin_pass(struct pass *p, const struct trace *trace, unsigned int pass)
 {
-	g_autofree char *name = g_path_get_basename(trace->name);
-	char *dot = strstr(name, ".trace");
+	g_autofree char *name = units_trace_name(trace->name);
+	unsigned int left;
 
-	if (dot)
-		*dot = '\0';
-	bench_row_begin(&p->wall, "replay", "wall", BENCH_TIME, trace->n_ops, "%.48s #%u", name, pass + 1);
+	name[units_fit(name, NAME_WIDTH, &left)] = '\0';
+	bench_row_begin(&p->wall, "replay", "wall", BENCH_TIME, trace->n_ops, "%s #%u", name, pass + 1);
 	bench_row_detail(&p->driver, &p->wall, "driver / trace", BENCH_PERCENT);
 	bench_row_detail(&p->creates, &p->wall, "creates", BENCH_COUNT);
 	bench_row_detail(&p->maps, &p->wall, "maps / mallocs", BENCH_PERCENT);

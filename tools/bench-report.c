@@ -13,6 +13,9 @@
 
 #define FIGURE "%9s"
 
+/* Columns of what a line is about. */
+#define WHAT_WIDTH 19
+
 static const char *const unit_names[] = { "us", "factor", "percent", "count", "GB/s" };
 
 static bool on_host(const struct bench *b)
@@ -225,10 +228,8 @@ static void table_line(struct bench *b, const struct bench_row *row)
 	char text[UNITS_TEXT];
 
 	print_pending_head(b, row);
-	if (row->detail)
-		printf("    %-17.17s", row->metric);
-	else
-		printf("  %-19.19s", row->what);
+	fputs(row->detail ? "    " : "  ", stdout);
+	units_print_cell(stdout, row->detail ? row->metric : row->what, row->detail ? WHAT_WIDTH - 2 : WHAT_WIDTH);
 	for (unsigned int who = 0; who < b->contenders; who++) {
 		format_figure(text, row->unit, bench_row_median(row, who));
 		printf(" " FIGURE, text);
@@ -265,7 +266,9 @@ void bench_print_head(struct bench *b, const char *text)
 static void print_remark(struct bench *b, const struct bench_row *row, const char *key, const char *who,
 			 const char *why)
 {
+	unsigned int left;
 	struct json json;
+	size_t length;
 
 	if (b->json) {
 		json_begin_line(b, row, &json);
@@ -275,7 +278,8 @@ static void print_remark(struct bench *b, const struct bench_row *row, const cha
 		json_end(&json);
 	} else {
 		print_pending_head(b, row);
-		units_print_wrapped(stdout, 22, "  %-19.19s %s: %s%s%s", row->what, key,
+		length = units_fit(row->what, WHAT_WIDTH, &left);
+		units_print_wrapped(stdout, 22, "  %.*s%*s %s: %s%s%s", (int)length, row->what, (int)left, "", key,
 				    who ? who : "", who ? ": " : "", why);
 	}
 	fflush(stdout);

@@ -99,7 +99,7 @@ struct bench {
  */
 struct bench_row {
 	const char *benchmark;
-	char what[64];
+	char what[256];
 	uint64_t number;
 	const char *metric;
 	bool detail;

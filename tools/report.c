@@ -67,10 +67,12 @@ void report_json(FILE *out, const struct report_run *run, const struct report_ro
 static char *short_name(const struct report_row *row)
 {
 	g_autofree char *name = units_trace_name(row->trace), *number = g_strdup_printf(" #%u", row->result.pass);
+	unsigned int left;
 
 	if (!row->numbered)
 		return g_steal_pointer(&name);
-	return g_strdup_printf("%.*s%s", NAME_WIDTH - (int)strlen(number), name, number);
+	return g_strdup_printf("%.*s%s", (int)units_fit(name, NAME_WIDTH - (unsigned int)strlen(number), &left), name,
+			       number);
 }
 
 static void table_head(FILE *out, const struct report_run *run)
@@ -107,8 +109,8 @@ static void table_memory(FILE *out, const struct report_row *rows, size_t n)
 		units_format_seconds(slowest, r->op_us_max / 1e6);
 		units_format_bytes(live, r->peak_live);
 		units_format_bytes(taken, r->stats.peak_taken);
-		fprintf(out, "%-*.*s %10s %9s %9s %9s %9s ", NAME_WIDTH, NAME_WIDTH, name, ops, median, slowest, live,
-			taken);
+		units_print_cell(out, name, NAME_WIDTH);
+		fprintf(out, " %10s %9s %9s %9s %9s ", ops, median, slowest, live, taken);
 		/* What failed is in neither of the two. */
 		if (r->peak_live && !r->errors)
 			fprintf(out, "%7.3f\n", (double)r->stats.peak_taken / (double)r->peak_live);
@@ -156,8 +158,8 @@ static void table_pool(FILE *out, const struct report_run *run, const struct rep
 		units_format_count(text[3], s->defrags);
 		units_format_count(text[4], s->grows);
 		units_format_count(text[5], s->waits);
-		fprintf(out, "%-*.*s %9s %9s %9s %9s %9s %9s\n", NAME_WIDTH, NAME_WIDTH, name, text[0], text[1],
-			text[2], text[3], text[4], text[5]);
+		units_print_cell(out, name, NAME_WIDTH);
+		fprintf(out, " %9s %9s %9s %9s %9s %9s\n", text[0], text[1], text[2], text[3], text[4], text[5]);
 	}
 	fprintf(out, "\n  small    requests below a page%s\n",
 		choose_driver_serves_small(&run->choice->info) ? ", which the driver's allocator serves" : "");

@@ -5,6 +5,7 @@
 #include <glib.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "fail.h"
@@ -12,6 +13,9 @@
 
 /* Columns of a line. */
 #define WIDTH 79
+
+/* Of Unicode. What GLib returns for a byte that begins none is larger. */
+#define MAX_CHARACTER 0x10ffff
 
 /* Longer spans would leave no room to add them to a time of the trace. */
 #define LONGEST_SECONDS 1e9
@@ -93,15 +97,38 @@ char *units_printable(char *text)
 	return text;
 }
 
+size_t units_fit(const char *text, unsigned int columns, unsigned int *left)
+{
+	const char *at = text;
+
+	while (*at) {
+		gunichar c = g_utf8_get_char_validated(at, -1);
+		bool valid = c <= MAX_CHARACTER;
+		unsigned int width = valid && g_unichar_iszerowidth(c) ? 0 : valid && g_unichar_iswide(c) ? 2 : 1;
+
+		if (width > columns)
+			break;
+		columns -= width;
+		at += valid ? g_unichar_to_utf8(c, NULL) : 1;
+	}
+	*left = columns;
+	return (size_t)(at - text);
+}
+
 void units_print_cell(FILE *out, const char *text, unsigned int width)
 {
-	const char *end = text;
+	unsigned int left;
+	size_t length = units_fit(text, width, &left);
 
-	while (*end && width) {
-		end = g_utf8_next_char(end);
-		width--;
-	}
-	fprintf(out, "%.*s%*s", (int)(end - text), text, (int)width, "");
+	fprintf(out, "%.*s%*s", (int)length, text, (int)left, "");
+}
+
+void units_print_padded(FILE *out, const char *text, unsigned int width)
+{
+	unsigned int left;
+
+	units_fit(text, width, &left);
+	fprintf(out, "%s%*s", text, (int)left, "");
 }
 
 void units_format_bytes(char text[UNITS_TEXT], uint64_t bytes)

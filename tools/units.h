@@ -57,12 +57,27 @@ char *units_trace_name(const char *trace);
 char *units_printable(char *text);
 
 /**
+ * units_fit() - count the bytes of a text that a terminal shows in some columns
+ * @text: UTF-8; a byte that is none counts as a column
+ * @columns: how many; a character of East Asia takes two, and a combining one none
+ * @left: receives the columns that stay free
+ *
+ * Return: the bytes, of whole characters.
+ */
+size_t units_fit(const char *text, unsigned int columns, unsigned int *left);
+
+/**
  * units_print_cell() - print a text in a column of a table
  * @out: where to
  * @text: as units_printable() has left it
- * @width: characters of the column: a longer text is cut, behind a shorter one there are blanks
+ * @width: columns of the terminal: a longer text is cut, behind a shorter one there are blanks
  */
 void units_print_cell(FILE *out, const char *text, unsigned int width);
+
+/**
+ * units_print_padded() - as units_print_cell(), but a longer text is printed whole
+ */
+void units_print_padded(FILE *out, const char *text, unsigned int width);
 
 /**
  * units_format_bytes() - bytes in the largest unit of which there is one, such as "2.00 MiB"

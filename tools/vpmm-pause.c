@@ -188,7 +188,8 @@ static void print_rows(const GArray *rows)
 		units_format_bytes(live, row->live);
 		units_format_bytes(mapped, row->mapped);
 		units_format_bytes(saved, row->saved);
-		printf("%-24s %3d %-7s %8s %8s %8s\n", row->tag, row->device, row->awake ? "running" : "paused", live,
+		units_print_padded(stdout, row->tag, 24);
+		printf(" %3d %-7s %8s %8s %8s\n", row->device, row->awake ? "running" : "paused", live,
 		       mapped, saved);
 	}
 }

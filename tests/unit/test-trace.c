@@ -421,6 +421,28 @@ static void test_time_left(void)
 	expect_bar(7, 0, 60, " 7");
 }
 
+/* A cell has its width whatever is in it, and is cut between characters only. */
+static void expect_cell(const char *text, const char *expected)
+{
+	g_autofree char *cell = NULL;
+	size_t size;
+	FILE *out = open_memstream(&cell, &size);
+
+	units_print_cell(out, text, 5);
+	fclose(out);
+	g_assert_cmpstr(cell, ==, expected);
+}
+
+static void test_cells(void)
+{
+	expect_cell("abc", "abc  ");
+	expect_cell("abcdefg", "abcde");
+	expect_cell("\303\244\303\266\303\274", "\303\244\303\266\303\274  ");
+	expect_cell("a\314\210bcdef", "a\314\210bcde");
+	expect_cell("\345\220\215\345\211\215\345\220\215", "\345\220\215\345\211\215 ");
+	expect_cell("ab\345\220", "ab\345\220 ");
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -446,5 +468,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/units/bytes", test_bytes);
 	g_test_add_func("/units/times", test_times);
 	g_test_add_func("/units/formats", test_formats);
+	g_test_add_func("/units/cells", test_cells);
 	return g_test_run();
 }
