@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "units.h"
+
 #define PATIENCE_US G_USEC_PER_SEC
 #define REFRESH_US (G_USEC_PER_SEC / 10)
 #define BAR 28
@@ -58,6 +60,7 @@ void progress_format(const struct progress *p, uint64_t done, uint64_t total, in
 
 void progress_show(struct progress *p, uint64_t done, uint64_t total)
 {
+	unsigned int columns, left;
 	char line[PROGRESS_LINE];
 	int64_t now_us;
 
@@ -71,7 +74,9 @@ void progress_show(struct progress *p, uint64_t done, uint64_t total)
 	p->next_us = now_us + REFRESH_US;
 	p->shown = true;
 	progress_format(p, done, total, now_us, line);
-	fprintf(stderr, "\r%s\033[K", line);
+	/* A carriage return leads to the beginning of the terminal's line, not to that of a longer one. */
+	columns = units_terminal(STDERR_FILENO, NULL);
+	fprintf(stderr, "\r%.*s\033[K", (int)units_fit(line, columns - 1, &left), line);
 	fflush(stderr);
 }
 

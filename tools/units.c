@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <glib.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "fail.h"
 #include "util/text.h"
@@ -129,6 +131,17 @@ void units_print_padded(FILE *out, const char *text, unsigned int width)
 
 	units_fit(text, width, &left);
 	fprintf(out, "%s%*s", text, (int)left, "");
+}
+
+unsigned int units_terminal(int fd, unsigned int *lines)
+{
+	struct winsize size = { 0 };
+
+	if (ioctl(fd, TIOCGWINSZ, &size))
+		size = (struct winsize){ 0 };
+	if (lines)
+		*lines = size.ws_row ? size.ws_row : UINT_MAX;
+	return size.ws_col ? size.ws_col : UINT_MAX;
 }
 
 void units_format_bytes(char text[UNITS_TEXT], uint64_t bytes)

@@ -80,6 +80,15 @@ void units_print_cell(FILE *out, const char *text, unsigned int width);
 void units_print_padded(FILE *out, const char *text, unsigned int width);
 
 /**
+ * units_terminal() - query the size of a terminal
+ * @fd: the terminal
+ * @lines: receives its lines; NULL: not wanted
+ *
+ * Return: its columns. A size that is not known is UINT_MAX.
+ */
+unsigned int units_terminal(int fd, unsigned int *lines);
+
+/**
  * units_format_bytes() - bytes in the largest unit of which there is one, such as "2.00 MiB"
  */
 void units_format_bytes(char text[UNITS_TEXT], uint64_t bytes);

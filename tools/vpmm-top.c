@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -311,23 +310,15 @@ static void wait_for_delay(void)
 	}
 }
 
-/* How many lines the terminal has; 0: it does not say. */
-static unsigned int terminal_lines(void)
+/* As much of each line, and as many lines, as there is room for: more would scroll the largest pools away. */
+static void show(char *text)
 {
-	struct winsize size = { 0 };
+	unsigned int lines, left, columns = units_terminal(STDOUT_FILENO, &lines);
+	char *line, *rest = text;
 
-	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? 0 : size.ws_row;
-}
-
-/* As many lines as there is room for: more would scroll the largest pools away. */
-static void show(const char *text)
-{
-	unsigned int lines = terminal_lines();
-	const char *end = text;
-
-	while (*end && --lines)
-		end += strcspn(end, "\n") + 1;
-	printf("\033[H\033[2J%.*s", (int)(end - text), text);
+	fputs("\033[H\033[2J", stdout);
+	while (--lines && (line = strsep(&rest, "\n")) && rest)
+		printf("%.*s\n", (int)units_fit(line, columns, &left), line);
 	fflush(stdout);
 }
 

@@ -73,9 +73,10 @@ verdict "sorted by process" "$(run 0 vpmm-top --once --sort=pid
 verdict "the table fits a terminal of 80 columns" "$(run 0 vpmm-top; awk 'length > 80' "$work/out")"
 cat >"$work/lines.py" <<'END'
 import fcntl, os, pty, signal, struct, sys, termios
+columns = int(sys.argv[2])
 pid, terminal = pty.fork()
 if pid == 0:
-    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 5, 80, 0, 0))
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 5, columns, 0, 0))
     os.execvp("vpmm-top", ["vpmm-top", "--delay=60s"])
 text = b""
 try:
@@ -88,12 +89,13 @@ try:
 except OSError:
     pass
 os.waitpid(pid, 0)
-if text.count(b"\n") != 4 or sys.argv[1].encode() + b" hold-pools" not in text:
+lines = text.replace(b"\r", b"").replace(b"\x1b[H\x1b[2J", b"").split(b"\n")
+if len(lines) != 5 or sys.argv[1].encode() + b" hold-pools" not in text or max(map(len, lines)) > columns:
     sys.exit(repr(text))
 END
 if "${PYTHON:-python3}" -c 'import pty' 2>/dev/null; then
 	verdict "a small terminal has the largest pools" "$(largest=$(vpmm-top --json | sed -n '1s/.*"pid": \([0-9]*\),.*/\1/p')
-		"${PYTHON:-python3}" "$work/lines.py" "$largest" 2>&1)"
+		for columns in 80 20; do "${PYTHON:-python3}" "$work/lines.py" "$largest" $columns 2>&1; done)"
 else
 	skip "a small terminal has the largest pools" "there is no Python"
 fi

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The reader of traces: what it takes, and what it says to what it does not. */
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -443,6 +445,32 @@ static void test_cells(void)
 	expect_cell("ab\345\220", "ab\345\220 ");
 }
 
+/* Where the bar is longer than a line, each of them would stay on the terminal. */
+static void test_narrow_terminal(void)
+{
+	const struct winsize narrow = { .ws_row = 5, .ws_col = 20 };
+	int terminal = posix_openpt(O_RDWR | O_NOCTTY), other, before = dup(STDERR_FILENO);
+	struct progress p;
+	char line[256];
+	ssize_t n;
+
+	g_assert_true(!grantpt(terminal) && !unlockpt(terminal));
+	other = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+	g_assert_cmpint(ioctl(other, TIOCSWINSZ, &narrow), ==, 0);
+	g_assert_cmpint(dup2(other, STDERR_FILENO), ==, STDERR_FILENO);
+	progress_begin(&p, "reading");
+	p.next_us = 0;
+	progress_show(&p, 1, 2);
+	g_assert_cmpint(dup2(before, STDERR_FILENO), ==, STDERR_FILENO);
+
+	n = read(terminal, line, sizeof(line) - 1);
+	line[MAX(n, 0)] = '\0';
+	g_assert_cmpstr(line, ==, "\rreading          [#\033[K");
+	close(before);
+	close(other);
+	close(terminal);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -469,5 +497,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/units/times", test_times);
 	g_test_add_func("/units/formats", test_formats);
 	g_test_add_func("/units/cells", test_cells);
+	g_test_add_func("/progress/narrow-terminal", test_narrow_terminal);
 	return g_test_run();
 }
