@@ -88,9 +88,9 @@ static struct top_budget *find_budget(GArray *budgets, const struct stat *st, co
 	g_array_set_size(budgets, budgets->len + 1);
 	added = &g_array_index(budgets, struct top_budget, budgets->len - 1);
 	*added = (struct top_budget){ .device = st->st_dev, .inode = st->st_ino, .size = file->size };
-	added->path = g_strndup(path, length_of(path));
+	added->path = units_printable(g_strndup(path, length_of(path)));
 	whole = g_path_get_basename(added->path);
-	added->name = units_printable(g_strndup(whole, strlen(whole) - SUFFIX));
+	added->name = g_strndup(whole, strlen(whole) - SUFFIX);
 	added->uuid = g_strdup(whole + strlen(whole) - SUFFIX + 1);
 	added->holders = g_array_new(FALSE, FALSE, sizeof(struct top_holder));
 	return added;

@@ -164,8 +164,9 @@ start large VPMM_TOP=0 41
 large=$pid
 start small VPMM_TOP=0 7
 small=$pid
-mkdir "$work/elsewhere"
-start other "XDG_RUNTIME_DIR=$work/elsewhere" 3
+odd=$(printf 'else\033where\302\233\177')
+mkdir "$work/$odd"
+start other "XDG_RUNTIME_DIR=$work/$odd" 3
 unset XDG_RUNTIME_DIR VPMM_BUDGET VPMM_BUDGET_FLOOR
 # The budgets named "shared" of other programs are in other folders.
 budget()
@@ -186,6 +187,8 @@ verdict "its samples" "$(run 0 vpmm-top --openmetrics; well_formed out
 	says out ",slot=\"1\",pid=\"$small\",command=\"hold-pools\"} $((20 << 20))")"
 verdict "two users' budgets of one name" "$(run 0 vpmm-top --openmetrics; well_formed out
 	[ "$(grep -c '^vpmm_budget_size_bytes{.*,budget="shared",' "$work/out")" -ge 2 ] || cat "$work/out")"
+verdict "a path with control characters" "$(vpmm-top --json >"$work/out"; says out "$work/else?where???/vpmm/shared."
+	LC_ALL=C grep -n "$(printf '[\001-\010\013-\037\177\302]')" "$work/out")"
 exec 9>&-
 kill -9 "$large"
 tries=0
