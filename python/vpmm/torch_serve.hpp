@@ -59,6 +59,9 @@ thread_local Context call_context;
 /* The exception of a pool's allocator in the call of this thread that is under way. */
 thread_local std::exception_ptr foreign_error;
 
+/* Why a pool's allocator has no memory for the call of this thread that is under way; empty: none was asked. */
+thread_local std::string foreign_reason;
+
 void delete_block(void *ptr);
 torch_id to_id(const Id &id)
 {
@@ -147,10 +150,16 @@ void tell_segment(const torch_piece *segment, int came)
 void *take_foreign(void *data, int device, size_t size, CUstream_st *)
 try {
 	c10::cuda::CUDAGuard guard(static_cast<Index>(device));
+	void *ptr = nullptr;
 
-	return (*static_cast<std::shared_ptr<native::CUDAAllocator> *>(data))->raw_alloc(size);
-} catch (const c10::OutOfMemoryError &) {
-	return nullptr;
+	try {
+		ptr = (*static_cast<std::shared_ptr<native::CUDAAllocator> *>(data))->raw_alloc(size);
+		if (!ptr)
+			foreign_reason = "The pool's own allocator has no memory.";
+	} catch (const c10::OutOfMemoryError &error) {
+		foreign_reason = std::string("The pool's own allocator: ") + error.what_without_backtrace();
+	}
+	return ptr;
 } catch (...) {
 	foreign_error = std::current_exception();
 	return nullptr;
@@ -474,7 +483,7 @@ void tell_free(const torch_piece &block, Context context, int64_t going)
 [[noreturn]] void throw_exhausted(Index device, size_t size)
 {
 	size_t free_bytes = 0, total = 0, allowed;
-	std::string reason = table->last_error(), limit;
+	std::string reason = foreign_reason.empty() ? table->last_error() : foreign_reason, limit;
 	double fraction = table->fraction(device);
 	torch_stats stats = {};
 	torch_piece mark = {};
@@ -534,6 +543,7 @@ void *serve(Index device, size_t size, cudaStream_t stream)
 		err = left(table->alloc(&block, device, size, least, handle_of(stream), pool));
 	if (err == -ENOMEM && size < exabyte) {
 		taken.forget_latest();
+		foreign_reason.clear();
 		err = left(table->alloc_pressed(&block, device, size, least, handle_of(stream), pool));
 		/* Of several tries an earlier one may have thrown. */
 		foreign_error = nullptr;

@@ -344,6 +344,7 @@ static void test_foreign_error()
 }
 
 static decltype(torch_class::alloc) real_alloc;
+static const torch_class *real_table;
 
 static int exhausted(torch_piece *, int, size_t, size_t, CUstream_st *, torch_pool *)
 {
@@ -383,6 +384,41 @@ static void test_foreign_error_passes()
 	vpmm::the_allocator->raw_delete(ptr);
 }
 
+/* A pool's allocator has no memory, before and after the program was asked. */
+static int foreign_exhausted(torch_piece *, int device, size_t, size_t, CUstream_st *stream, torch_pool *)
+{
+	const auto *fake = vpmm::table;
+	auto foreign = std::make_shared<vpmm::Allocator>();
+	std::shared_ptr<native::CUDAAllocator> allocator = foreign;
+
+	foreign->enable(true);
+	vpmm::table = real_table;
+	CHECK(!vpmm::take_foreign(&allocator, device, size_t(3) << 29, stream));
+	vpmm::table = fake;
+	return -ENOMEM;
+}
+
+/* The text has its reason, and that of another call no more. */
+static void test_foreign_reason()
+{
+	auto fake = *vpmm::table;
+	std::string text[2];
+
+	real_table = vpmm::table;
+	fake.alloc = fake.alloc_pressed = foreign_exhausted;
+	for (auto &said : text) {
+		vpmm::table = &said == text ? &fake : real_table;
+		try {
+			vpmm::the_allocator->raw_alloc(size_t(1) << 30);
+		} catch (const c10::OutOfMemoryError &error) {
+			said = error.what();
+		}
+	}
+	CHECK(text[0].find("The pool's own allocator: CUDA out of memory. Tried to allocate 1.50 GiB") != text[0].npos);
+	CHECK(text[1].find("The pool's own allocator") == text[1].npos);
+	CHECK(text[1].find("vpmm_malloc: 1024 MiB wanted") != text[1].npos);
+}
+
 /* Of a capture that has failed nothing is told but that its stream is free again: pools and late frees go on then. */
 static void test_failed_capture()
 {
@@ -420,10 +456,11 @@ static void test_failed_capture()
 /* Who observes is told, and the text is the one that programs search. */
 static void test_exhausted()
 {
-	size_t asked = 0;
+	/* The observer stays. */
+	static size_t asked = 0;
 	std::string text;
 
-	vpmm::the_allocator->attachOutOfMemoryObserver([&](int64_t, size_t size, size_t, size_t) { asked = size; });
+	vpmm::the_allocator->attachOutOfMemoryObserver([](int64_t, size_t size, size_t, size_t) { asked = size; });
 	try {
 		vpmm::the_allocator->raw_alloc(size_t(1) << 30);
 	} catch (const c10::OutOfMemoryError &error) {
@@ -507,6 +544,7 @@ int main()
 	test_failed_capture();
 	test_exhausted();
 	test_foreign_error_passes();
+	test_foreign_reason();
 	test_fork();
 	return failures != 0;
 }

@@ -28,6 +28,10 @@ namespace c10 {
 class Error : public std::runtime_error {
 public:
 	using std::runtime_error::runtime_error;
+	const char *what_without_backtrace() const noexcept
+	{
+		return what();
+	}
 };
 class OutOfMemoryError : public Error {
 public:
