@@ -54,7 +54,7 @@ struct sampler {
 
 _Atomic unsigned int sampler_live;
 
-/* All samples of all pools by address, as no two pools have the same. */
+/* All samples of all pools by address, as no two pools have the same. NULL: none; the table goes with the last pool. */
 static struct lock samples_lock = LOCK_INIT(LOCK_SAMPLES);
 static GHashTable *samples GUARDED_BY(samples_lock);
 
@@ -126,6 +126,8 @@ static void count_in(struct sample *sample)
 	stack->peak = MAX(stack->peak, stack->live);
 	atomic_fetch_add(filter_of(sample->addr), 1);
 	atomic_fetch_add(&sampler_live, 1);
+	if (!samples)
+		samples = g_hash_table_new(NULL, NULL);
 	g_hash_table_insert(samples, GSIZE_TO_POINTER((gsize)sample->addr), sample);
 }
 
@@ -142,8 +144,6 @@ static void add_sample(struct sampler *sampler, uint64_t addr, size_t size)
 		.blocks = (uint64_t)(BLOCK / share + 0.5),
 	};
 	lock_acquire(&samples_lock);
-	if (!samples)
-		samples = g_hash_table_new(NULL, NULL);
 	sample->stack = stack_of(sampler, calls);
 	count_in(sample);
 	lock_release(&samples_lock);
@@ -162,7 +162,8 @@ struct sample *sampler_find(uint64_t addr)
 	if (G_LIKELY(!atomic_load_explicit(filter_of(addr), memory_order_relaxed)))
 		return NULL;
 	lock_acquire(&samples_lock);
-	sample = g_hash_table_lookup(samples, GSIZE_TO_POINTER((gsize)addr));
+	/* The filter may have been read before another pool ended, and its table with it. */
+	sample = samples ? g_hash_table_lookup(samples, GSIZE_TO_POINTER((gsize)addr)) : NULL;
 	if (sample) {
 		g_hash_table_remove(samples, GSIZE_TO_POINTER((gsize)addr));
 		atomic_fetch_sub(filter_of(addr), 1);

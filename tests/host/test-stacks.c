@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* VPMM_STACKS and VPMM_OOM_DUMP: who holds memory, exactly where all are sampled and nearly where some are. */
+#include <errno.h>
 #include <glib/gstdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,39 @@ static void test_other_calls(void)
 	fixture_close(&f);
 }
 
+/* The log callback of a pool whose free fails; ends another pool. */
+static void end_other(void *data, int level, const char *message)
+{
+	struct vpmm_pool **other = data;
+
+	(void)level;
+	(void)message;
+	vpmm_pool_destroy(*other);
+	*other = NULL;
+}
+
+/* A pool ends while the free of the only block that is sampled is about to fail: the block's sample is there again. */
+static void test_other_ends(void)
+{
+	struct CUstream_st *gone;
+	struct vpmm_pool *other;
+	const struct vpmm_opts opts = { FIXTURE_PACKED, .stacks = 1, .log = end_other, .log_data = &other,
+					.log_level = VPMM_LOG_ERROR };
+	void *ptr;
+
+	open_pool(1, NULL);
+	other = f.pool;
+	assert_ok(vpmm_pool_create(&f.pool, &opts));
+	assert_ok(vpmm_host_stream_create(&gone));
+	assert_ok(vpmm_host_stream_destroy(gone));
+	ptr = allocate_here(MIB);
+	g_assert_cmpint(vpmm_free(f.pool, ptr, gone), ==, -EINVAL);
+	g_assert_null(other);
+	assert_held(MIB, 1);
+	assert_ok(vpmm_free(f.pool, ptr, f.streams[0]));
+	fixture_close(&f);
+}
+
 /* Of 32 MiB in small blocks and a mebibyte of large ones, sampled each 16 KiB: within a fifth in all seeds. */
 static void test_estimate(void)
 {
@@ -274,6 +308,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/stacks/off", test_off);
 	g_test_add_func("/stacks/exact", test_exact);
 	g_test_add_func("/stacks/other-calls", test_other_calls);
+	g_test_add_func("/stacks/other-ends", test_other_ends);
 	g_test_add_func("/stacks/estimate", test_estimate);
 	g_test_add_func("/stacks/threads", test_threads);
 	g_test_add_func("/stacks/exhausted", test_exhausted);
