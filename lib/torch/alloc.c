@@ -62,7 +62,8 @@ static void count_alloc(struct device *device, size_t size)
 	uint64_t blocks, peak = device->peak_blocks;
 
 	atomic_fetch_add_explicit(&device->alloc_bytes, size, memory_order_relaxed);
-	blocks = atomic_fetch_add_explicit(&device->allocs, 1, memory_order_relaxed) + 1 - device->frees;
+	atomic_fetch_add_explicit(&device->allocs, 1, memory_order_relaxed);
+	blocks = atomic_fetch_add_explicit(&device->blocks, 1, memory_order_relaxed) + 1;
 	while (blocks > peak && !atomic_compare_exchange_weak(&device->peak_blocks, &peak, blocks))
 		;
 }
@@ -124,6 +125,7 @@ void vpmm_torch_free(void *ptr, size_t size, int ordinal, struct CUstream_st *st
 		note(ordinal, stream);
 	if (!kept_free(ptr, stream) || !device)
 		return;
+	atomic_fetch_sub_explicit(&device->blocks, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&device->frees, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&device->free_bytes, size, memory_order_relaxed);
 }

@@ -19,6 +19,7 @@ struct device {
 	_Atomic uint64_t frees;
 	_Atomic uint64_t alloc_bytes;
 	_Atomic uint64_t free_bytes;
+	_Atomic uint64_t blocks;	/* allocated now: the difference of two counters, read one by one, can be below 0 */
 	_Atomic uint64_t peak_blocks;
 	_Atomic uint64_t retries;
 	_Atomic uint64_t ooms;

@@ -77,7 +77,7 @@ int vpmm_torch_reset_peaks(int ordinal)
 	struct device *device = device_of(ordinal);
 
 	if (device)
-		device->peak_blocks = device->allocs - device->frees;
+		device->peak_blocks = device->blocks;
 	return IN_POOL(ordinal, true, vpmm_pool_reset_peaks(NULL));
 }
 

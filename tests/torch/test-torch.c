@@ -406,6 +406,36 @@ static void test_dump(void)
 	g_assert_cmpint(torch.vpmm_torch_dump(0, NULL), ==, -EINVAL);
 }
 
+/* Threads of test_peak_of_threads(): each has one block at most. */
+#define THREADS 4
+
+static void *have_one(void *data)
+{
+	for (int i = 0; i < 20000; i++)
+		torch.vpmm_torch_free(torch_new(MIB, 0, data), MIB, 0, data);
+	return NULL;
+}
+
+static void test_peak_of_threads(void)
+{
+	struct CUstream_st *streams[THREADS];
+	GThread *threads[THREADS];
+	uint64_t before;
+
+	g_assert_cmpint(torch.vpmm_torch_reset_peaks(0), ==, 0);
+	before = torch_counts(0).peak_blocks;
+	for (int i = 0; i < THREADS; i++) {
+		streams[i] = new_stream();
+		threads[i] = g_thread_new("one", have_one, streams[i]);
+	}
+	for (int i = 0; i < THREADS; i++)
+		g_thread_join(threads[i]);
+	g_assert_cmpuint(torch_counts(0).peak_blocks, >, before);
+	g_assert_cmpuint(torch_counts(0).peak_blocks, <=, before + THREADS);
+	for (int i = 0; i < THREADS; i++)
+		retire_stream(streams[i]);
+}
+
 int main(int argc, char **argv)
 {
 	g_setenv("VPMM_BACKEND", "host", TRUE);
@@ -417,6 +447,7 @@ int main(int argc, char **argv)
 	torch.vpmm_torch_init(DEVICE_COUNT);
 	g_test_add_func("/torch/unused", test_unused);
 	g_test_add_func("/torch/alloc", test_alloc);
+	g_test_add_func("/torch/peak-of-threads", test_peak_of_threads);
 	g_test_add_func("/torch/unknown", test_unknown);
 	g_test_add_func("/torch/stream-gone", test_stream_gone);
 	g_test_add_func("/torch/kept", test_kept);
