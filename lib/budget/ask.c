@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "budget/inside.h"
+#include "util/at-most.h"
 #include "util/clock.h"
 
 /* A pool without a call on the slow path for so long is idle. */
@@ -23,7 +24,7 @@ static uint64_t sum_floors(const struct budget *budget, uint64_t *weights)
 
 		if (!atomic_load(&slot->pid))
 			continue;
-		sum += MIN(atomic_load(&slot->floor), size);
+		sum += load_at_most(&slot->floor, size);
 		*weights += atomic_load(&slot->weight);
 	}
 	return MIN(sum, size);
@@ -36,11 +37,11 @@ static void describe_slot(const struct budget *budget, const struct budget_slot 
 	*holder = (struct budget_holder){
 		.slot = (unsigned int)(slot - budget->file->slots),
 		.pid = atomic_load(&slot->pid),
-		.taken = MIN(atomic_load(&slot->taken), size),
+		.taken = load_at_most(&slot->taken, size),
 		.last = atomic_load(&slot->last),
-		.floor = MIN(atomic_load(&slot->floor), size),
+		.floor = load_at_most(&slot->floor, size),
 	};
-	holder->idle = MIN(atomic_load(&slot->idle), holder->taken);
+	holder->idle = load_at_most(&slot->idle, holder->taken);
 	holder->share = holder->floor;
 	if (weights)
 		holder->share += (uint64_t)((double)(size - sure) * atomic_load(&slot->weight) / (double)weights);

@@ -12,6 +12,7 @@
 
 #include "budget/inside.h"
 #include "budget/parse.h"
+#include "util/at-most.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/pids.h"
@@ -49,8 +50,8 @@ uint64_t budget_others(const struct budget *budget, bool wants)
 
 	for_each_other(slot, budget) {
 		/* The order matters: bytes that the pool takes between the two reads count twice. Otherwise they would not count. */
-		uint64_t want = wants ? MIN(atomic_load(&slot->want), size) : 0;
-		uint64_t taken = MIN(atomic_load(&slot->taken), size), floor = MIN(atomic_load(&slot->floor), size);
+		uint64_t want = wants ? load_at_most(&slot->want, size) : 0;
+		uint64_t taken = load_at_most(&slot->taken, size), floor = load_at_most(&slot->floor, size);
 
 		sum += MAX(taken + want, floor);
 	}
@@ -70,7 +71,7 @@ const char *budget_text(const struct budget *budget)
 uint64_t budget_size(const struct budget *budget)
 {
 	/* So that sums do not overflow. */
-	return MIN(atomic_load_explicit(&budget->file->size, memory_order_relaxed), UINT64_MAX / 4 / BUDGET_SLOTS);
+	return load_at_most(&budget->file->size, UINT64_MAX / 4 / BUDGET_SLOTS);
 }
 
 /* Bytes of the other parts of the slot. */
@@ -98,12 +99,12 @@ uint64_t budget_room(const struct budget *budget, const struct budget_part *part
 
 uint64_t budget_idle(const struct budget *budget)
 {
-	uint64_t sum = 0;
+	uint64_t size = budget_size(budget), sum = 0;
 
 	for_each_other(slot, budget) {
 		uint64_t taken = atomic_load(&slot->taken), floor = atomic_load(&slot->floor);
 
-		sum += taken > floor ? MIN(atomic_load(&slot->idle), MIN(taken - floor, budget_size(budget))) : 0;
+		sum += taken > floor ? load_at_most(&slot->idle, MIN(taken - floor, size)) : 0;
 	}
 	return sum;
 }
@@ -302,7 +303,7 @@ static void look_at_slots(struct budget *budget, struct found *found)
 
 		if (budget_lock_byte(budget->locks.fd, byte_of(budget, slot), F_WRLCK)) {
 			found->living++;
-			found->floors += MIN(atomic_load(&slot->floor), budget_size(budget));
+			found->floors += load_at_most(&slot->floor, budget_size(budget));
 			continue;
 		}
 		empty_slot(slot);

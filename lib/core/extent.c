@@ -7,6 +7,7 @@
 #include "budget/budget.h"
 #include "core/extent.h"
 #include "util/address.h"
+#include "util/at-most.h"
 #include "util/error.h"
 #include "util/links.h"
 #include "util/circle.h"
@@ -286,7 +287,7 @@ void extent_retry_stray(struct extent_map *map)
 /* What the limit alone leaves. */
 static uint64_t room_of_limit(const struct extent_map *map)
 {
-	return map->limit == UINT64_MAX ? UINT64_MAX : map->limit - MIN(map->limit, atomic_load(map->taken));
+	return map->limit == UINT64_MAX ? UINT64_MAX : map->limit - load_at_most(map->taken, map->limit);
 }
 
 uint64_t extent_room(const struct extent_map *map)

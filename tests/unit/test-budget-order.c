@@ -44,8 +44,21 @@ static void begin_second(void);
 
 static _Thread_local bool is_second;
 
+/* A process that writes something else into its slot each time before it is read. */
+static struct budget_slot *liar;
+
+static void lie(void)
+{
+	uint64_t bytes = ~liar->taken;
+
+	liar->taken = liar->want = liar->idle = bytes;
+	liar->floor = bytes / 2;
+}
+
 static void on_load(void)
 {
+	if (liar)
+		lie();
 	if (is_second || !(other || shared) || loads_left--)
 		return;
 	if (other)
@@ -92,6 +105,36 @@ static void test_one_gets_it(void)
 	atomic_store(&rival->slot->taken, 0);
 	g_assert_true(budget_take(budget, &part, BYTES));
 	budget_tell(budget, &part, 0, 0);
+	leave(rival);
+	leave(budget);
+}
+
+/* What a slot is taken to have is never more than the budget, even if it changes between any two reads. */
+static void assert_bounded(const struct budget *budget)
+{
+	static struct budget_holder holders[BUDGET_SLOTS];
+	uint64_t others = budget_others(budget, true), idle = budget_idle(budget);
+	unsigned int count = budget_holders(budget, holders);
+
+	g_assert_cmpuint(others, <=, 2 * BYTES);
+	g_assert_cmpuint(idle, <=, BYTES);
+	for (unsigned int i = 0; i < count; i++) {
+		g_assert_cmpuint(holders[i].taken, <=, BYTES);
+		g_assert_cmpuint(holders[i].idle, <=, holders[i].taken);
+		g_assert_cmpuint(holders[i].floor, <=, BYTES);
+	}
+}
+
+static void test_bounded(void)
+{
+	struct budget *budget = join(), *rival = join();
+
+	liar = rival->slot;
+	for (int i = 0; i < 2; i++) {
+		assert_bounded(budget);
+		lie();
+	}
+	liar = NULL;
 	leave(rival);
 	leave(budget);
 }
@@ -176,6 +219,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	budget_folder();
 	g_test_add_func("/budget-order/one-gets-it", test_one_gets_it);
+	g_test_add_func("/budget-order/bounded", test_bounded);
 	g_test_add_func("/budget-order/one-buries", test_one_buries);
 	ret = g_test_run();
 	budget_remove_folder();
