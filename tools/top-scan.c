@@ -300,18 +300,27 @@ static uint32_t inner_pid(pid_t pid)
 	return (uint32_t)strtoul(end, NULL, 10);
 }
 
+/* The number of writes that have begun or ended; odd while one is under way, and where it cannot be read. */
+static uint64_t read_sequence(int fd)
+{
+	uint64_t sequence;
+	ssize_t got = pread(fd, &sequence, sizeof(sequence), offsetof(struct top_page, sequence));
+
+	return got == (ssize_t)sizeof(sequence) ? sequence : 1;
+}
+
+/*
+ * The copy is whole if nobody wrote from before it to behind it. The number in the copy does not say so: within one
+ * copy, a processor may read what lies behind the number before the number.
+ */
 static bool read_page(int fd, struct top_page *page)
 {
 	for (unsigned int i = 0; i < TRIES; i++) {
-		uint64_t before;
+		uint64_t before = read_sequence(fd);
 
 		if (pread(fd, page, sizeof(*page), 0) != (ssize_t)sizeof(*page) || page->magic != TOP_MAGIC)
 			return false;
-		before = page->sequence;
-		/* The copy is whole if nobody wrote from before its first byte to behind its last. */
-		if (before % 2 == 0 && pread(fd, &page->sequence, sizeof(page->sequence),
-					     offsetof(struct top_page, sequence)) ==
-		    (ssize_t)sizeof(page->sequence) && page->sequence == before)
+		if (before % 2 == 0 && read_sequence(fd) == before)
 			return page->count <= TOP_POOLS;
 		g_usleep(100);
 	}

@@ -99,6 +99,16 @@ static void publish_pool(struct vpmm_pool *pool, uint64_t number, struct top_poo
 	publish_tags(tags, out);
 }
 
+/*
+ * Others see the odd number before anything that is written after this. The load sees to that: an exchange alone is a
+ * load and a store, and on AArch64 later stores can become visible between the two.
+ */
+static void begin_writing(struct top_page *page)
+{
+	atomic_fetch_add(&page->sequence, 1);
+	(void)atomic_load(&page->sequence);
+}
+
 REQUIRES(top_lock)
 static void publish_all(void)
 {
@@ -107,7 +117,7 @@ static void publish_all(void)
 	/* Pools are read first: a call may hold the lock of one for long, and a page that is being written cannot be read. */
 	for (unsigned int i = 0; i < top.count; i++)
 		publish_pool(top.pools[i], top.numbers[i], &top.next[i]);
-	atomic_fetch_add(&page->sequence, 1);
+	begin_writing(page);
 	memcpy(page->pools, top.next, top.count * sizeof(*top.next));
 	page->count = top.count;
 	page->updated_ns = clock_ns();

@@ -3,7 +3,7 @@
  * What a process with VPMM_TOP=1 publishes for vpmm-top: a file in memory (memfd) with the name TOP_NAME, which others
  * find among the open files of the process. So nothing is left when the process is gone, however it ended.
  *
- * The page is read as a copy: it is whole if @sequence was even and the same before and after.
+ * The page is read as a copy: it is whole if @sequence, read by itself, was even and the same before and after.
  */
 #ifndef TOP_PAGE_H
 #define TOP_PAGE_H
