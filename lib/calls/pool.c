@@ -201,20 +201,29 @@ static void pool_drain(struct vpmm_pool *pool)
 	zombie_reap(&pool->core);
 }
 
-/* What the driver's allocator served went with the context; shareable memory did not. */
+/*
+ * What the driver's allocator served went with the context; shareable memory did not. A stream of the pool's own frees
+ * it, as the legacy default stream refuses to beside a capture; without memory for a stream that one has to do.
+ */
 static void free_small(struct vpmm_pool *pool, bool gone)
 {
+	struct backend *be = pool->core.backend;
+	struct CUstream_st *stream = NULL;
 	GHashTableIter iter;
 	gpointer small;
 
+	if (!gone && g_hash_table_size(pool->core.small) && be->ops->stream_create(be, &stream))
+		stream = NULL;
 	g_hash_table_iter_init(&iter, pool->core.small);
 	while (g_hash_table_iter_next(&iter, NULL, &small)) {
 		if (gone && !((struct small *)small)->shareable)
 			continue;
 		/* No later call could try again. */
-		if (small_release(&pool->core, small, NULL))
-			small_release(&pool->core, small, NULL);
+		if (small_release(&pool->core, small, stream))
+			small_release(&pool->core, small, stream);
 	}
+	if (stream)
+		be->ops->stream_destroy(be, stream);
 }
 
 static void arena_clear(struct arena *arena)

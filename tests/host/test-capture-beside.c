@@ -178,13 +178,16 @@ static void test_exhausted_beside(void)
 	g_unsetenv("VPMM_HOST_CAPACITY");
 }
 
-static void test_destroy_beside(void)
+/* A pool that ends beside a capture leaves nothing, with a block that is freed and one that is not. */
+static void test_destroy_beside(gconstpointer data)
 {
+	const struct kind *kind = data;
 	struct vpmm_host_graph *graph;
 	struct fixture f;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	fixture_free(&f, fixture_malloc(&f, 1, f.streams[0]), f.streams[0]);
+	fixture_open(&f, kind->opts);
+	fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	fixture_free(&f, fixture_malloc_bytes(&f, kind->size, f.streams[0]), f.streams[0]);
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
 	assert_ok(vpmm_host_capture_begin(f.streams[1]));
 	vpmm_pool_destroy(f.pool);
@@ -278,6 +281,6 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/capture-beside/branch-frees", GINT_TO_POINTER(true), test_not_reused_beside_branch);
 	fixture_add_rows("/capture-beside/replay", kinds, test_replay);
 	g_test_add_func("/capture-beside/exhausted-beside", test_exhausted_beside);
-	g_test_add_func("/capture-beside/destroy-beside", test_destroy_beside);
+	fixture_add_rows("/capture-beside/destroy-beside", kinds, test_destroy_beside);
 	return g_test_run();
 }
