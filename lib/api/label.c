@@ -26,12 +26,9 @@ static size_t round_for(const struct vpmm_pool *pool, size_t size, enum tagged_k
 }
 
 /* Counts a block as the pool does: one in a capture, or one that shrank, may be larger than it was taken to be. */
-static void correct_size(struct tags *tags, struct tagged *block)
+static void correct_size(struct tagged *block)
 {
-	size_t bytes = lookup_bytes(block->pool, block->addr);
-
-	tags_recount(tags, block->word, block->size, bytes);
-	block->size = bytes;
+	block->size = lookup_bytes(block->pool, block->addr);
 }
 
 static int enter_and_make(struct tags *tags, vpmm_tag tag, struct vpmm_pool **arena)
@@ -76,18 +73,19 @@ static int call_and_sample(struct vpmm_pool *pool, uint64_t *addr, size_t size, 
 
 static int allocate_and_enter(struct tags *tags, struct tagged *block, uint64_t *addr, labels_fn fn, void *data)
 {
+	size_t claimed = block->size;
 	int err;
 
 	err = call_and_sample(block->pool, addr, block->requested, fn, data);
 	if (err) {
-		tags_dismiss(tags, block->word, block->size);
+		tags_replace(tags, block->word, NULL, NULL, claimed);
 		return err;
 	}
 	block->addr = *addr;
 	/* Most blocks have the size that a cache could have served. */
 	if (block->kind != TAGGED_PLAIN || !core_round(&block->pool->core, block->requested))
-		correct_size(tags, block);
-	tags_enter(tags, block);
+		correct_size(block);
+	tags_replace(tags, block->word, NULL, block, claimed);
 	return 0;
 }
 
@@ -154,10 +152,7 @@ static void end_tag(const struct tagged *block, bool there)
 {
 	struct tags *tags = pool_tags(arena_root(block->pool));
 
-	if (there)
-		tags_enter(tags, block);
-	else
-		tags_dismiss(tags, block->word, block->size);
+	tags_replace(tags, block->word, block, there ? block : NULL, 0);
 }
 
 static void end_sample(struct sample *sample, bool there)
@@ -175,26 +170,27 @@ void labels_end(const struct labels *labels, bool there)
 		end_tag(&labels->tag, there);
 }
 
-static int resize_tagged(struct tagged *block, uint64_t *addr, size_t size, labels_fn fn, void *data)
+static int resize_tagged(const struct tagged *block, uint64_t *addr, size_t size, labels_fn fn, void *data)
 {
 	struct tags *tags = pool_tags(arena_root(block->pool));
 	size_t bytes = size > SIZE_MAX / 4 ? block->size : round_for(block->pool, size, block->kind);
 	size_t more = bytes > block->size ? bytes - block->size : 0;
+	struct tagged resized = *block;
 	int err;
 
 	err = more ? tags_admit(tags, block->word, more) : 0;
-	if (err)
-		return api_fail(tags->pool, error_add(err, "vpmm_realloc: %#" PRIx64 " to %zu bytes", *addr, size));
-	err = call_and_sample(block->pool, addr, size, fn, data);
 	if (err) {
-		tags_dismiss(tags, block->word, more);
-		return err;
+		tags_replace(tags, block->word, block, block, 0);
+		return api_fail(tags->pool, error_add(err, "vpmm_realloc: %#" PRIx64 " to %zu bytes", *addr, size));
 	}
-	block->addr = *addr;
-	block->size += more;
-	block->requested = size;
-	correct_size(tags, block);
-	return 0;
+	err = call_and_sample(block->pool, addr, size, fn, data);
+	if (!err) {
+		resized.addr = *addr;
+		resized.requested = size;
+		correct_size(&resized);
+	}
+	tags_replace(tags, block->word, block, &resized, more);
+	return err;
 }
 
 /* A resized block gets a new sample: its stack is that of the resize. The tag stays. */
@@ -207,7 +203,5 @@ int labels_reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, label
 	err = labels.tagged ? resize_tagged(&labels.tag, addr, size, fn, data) :
 	      call_and_sample(pool, addr, size, fn, data);
 	end_sample(labels.sample, err);
-	if (labels.tagged)
-		end_tag(&labels.tag, true);
 	return err;
 }

@@ -54,11 +54,12 @@ void tags_delete(struct tags *tags)
 
 static int admit(struct tag_counts *counts, vpmm_tag tag, size_t size)
 {
-	if (counts->limit && (size > counts->limit || counts->live > counts->limit - size))
+	uint64_t used = counts->live + counts->claimed;
+
+	if (counts->limit && (size > counts->limit || used > counts->limit - size))
 		return error_set(-ENOMEM, "limit: %s needed, but tag \"%s\" has %s of the %s that it may",
-				 amount(size).text, tag_name(tag), amount(counts->live).text,
-				 amount(counts->limit).text);
-	counts->live += size;
+				 amount(size).text, tag_name(tag), amount(used).text, amount(counts->limit).text);
+	counts->claimed += size;
 	return 0;
 }
 
@@ -72,56 +73,55 @@ int tags_admit(struct tags *tags, vpmm_tag word, size_t size)
 	return err;
 }
 
-void tags_dismiss(struct tags *tags, vpmm_tag word, size_t size)
-{
-	lock_acquire(&tags->lock);
-	tags->counts[tag_of(word)].live -= size;
-	lock_release(&tags->lock);
-}
-
-void tags_recount(struct tags *tags, vpmm_tag word, size_t from, size_t to)
-{
-	struct tag_counts *counts = &tags->counts[tag_of(word)];
-
-	lock_acquire(&tags->lock);
-	counts->live = counts->live - from + to;
-	lock_release(&tags->lock);
-}
-
 /* Whether pausing the tag leaves it. */
 static bool stays_mapped(const struct tags *tags, const struct tagged *block)
 {
 	return block->pool == tags->pool;
 }
 
-void tags_enter(struct tags *tags, const struct tagged *block)
+static void count(struct tag_counts *counts, const struct tagged *block, bool kept)
 {
-	struct tag_counts *counts = &tags->counts[tag_of(block->word)];
-	struct tagged *copy = g_new(struct tagged, 1);
-
-	*copy = *block;
-	lock_acquire(&tags->lock);
+	counts->live += block->size;
 	counts->requested += block->requested;
 	counts->blocks++;
-	counts->kept += stays_mapped(tags, block) ? block->size : 0;
+	counts->kept += kept ? block->size : 0;
 	counts->peak_live = MAX(counts->peak_live, counts->live);
-	g_hash_table_insert(tags->blocks, &copy->addr, copy);
+}
+
+static void uncount(struct tag_counts *counts, const struct tagged *block, bool kept)
+{
+	counts->live -= block->size;
+	counts->requested -= block->requested;
+	counts->blocks--;
+	counts->kept -= kept ? block->size : 0;
+}
+
+void tags_replace(struct tags *tags, vpmm_tag word, const struct tagged *old, const struct tagged *block,
+		  size_t claimed)
+{
+	struct tag_counts *counts = &tags->counts[tag_of(word)];
+	struct tagged *copy = block ? g_new(struct tagged, 1) : NULL;
+
+	lock_acquire(&tags->lock);
+	counts->claimed -= claimed;
+	if (old)
+		uncount(counts, old, stays_mapped(tags, old));
+	if (copy) {
+		*copy = *block;
+		count(counts, copy, stays_mapped(tags, copy));
+		g_hash_table_insert(tags->blocks, &copy->addr, copy);
+	}
 	lock_release(&tags->lock);
 }
 
 bool tags_take(struct tags *tags, uint64_t addr, struct tagged *block)
 {
 	struct tagged *found;
-	struct tag_counts *counts;
 
 	lock_acquire(&tags->lock);
 	found = g_hash_table_lookup(tags->blocks, &addr);
 	if (found) {
 		*block = *found;
-		counts = &tags->counts[tag_of(block->word)];
-		counts->requested -= block->requested;
-		counts->blocks--;
-		counts->kept -= stays_mapped(tags, block) ? block->size : 0;
 		g_hash_table_remove(tags->blocks, &addr);
 	}
 	lock_release(&tags->lock);

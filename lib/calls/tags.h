@@ -47,15 +47,17 @@ struct tagged {
 
 /**
  * struct tag_counts - what is live under a tag
- * @live: bytes, rounded up; requests that are under way included
- * @peak_live: the most that was
+ * @live: bytes of the blocks, rounded up
+ * @claimed: bytes of requests that are under way
+ * @peak_live: the most that @live was
  * @requested: bytes as requested
  * @blocks: number of blocks
  * @kept: bytes of @live that are not in the arena, and so stay when the tag is paused
- * @limit: bytes that @live may reach; 0: any
+ * @limit: bytes that @live and @claimed may reach together; 0: any
  */
 struct tag_counts {
 	uint64_t live;
+	uint64_t claimed;
 	uint64_t peak_live;
 	uint64_t requested;
 	uint64_t blocks;
@@ -105,48 +107,35 @@ int tags_make(struct vpmm_pool *pool, struct tags **tags);
 void tags_delete(struct tags *tags);
 
 /**
- * tags_admit() - begin to allocate under a tag
+ * tags_admit() - claim bytes for a request under a tag, until tags_replace()
  * @tags: the tags
  * @word: the tag and its bits
- * @size: bytes, rounded up, which count from now on
+ * @size: bytes, rounded up
  *
  * Return: 0, or -ENOMEM: the limit of the tag.
  */
 int tags_admit(struct tags *tags, vpmm_tag word, size_t size);
 
 /**
- * tags_dismiss() - undo tags_admit(), as nothing was allocated
- * @tags: the tags
- * @word: as for tags_admit()
- * @size: as for tags_admit()
- */
-void tags_dismiss(struct tags *tags, vpmm_tag word, size_t size);
-
-/**
- * tags_recount() - count another size for a block than tags_admit() has, beyond the limit as well
- * @tags: the tags
- * @word: as for tags_admit()
- * @from: bytes that count
- * @to: bytes that are to count
- */
-void tags_recount(struct tags *tags, vpmm_tag word, size_t from, size_t to);
-
-/**
- * tags_enter() - enter a block whose size counts already
- * @tags: the tags
- * @block: the block; copied
- */
-void tags_enter(struct tags *tags, const struct tagged *block);
-
-/**
  * tags_take() - take a block out, before it is freed or resized
  * @tags: the tags
  * @addr: the address
- * @block: receives the block, whose size counts until tags_dismiss()
+ * @block: receives the block, which counts until tags_replace()
  *
  * Return: whether there was one.
  */
 bool tags_take(struct tags *tags, uint64_t addr, struct tagged *block);
+
+/**
+ * tags_replace() - end a request, and count what there is now
+ * @tags: the tags
+ * @word: as for tags_admit()
+ * @old: the block of tags_take(); NULL: none
+ * @block: the block that is there now, perhaps the same, which is entered; NULL: none
+ * @claimed: bytes of tags_admit()
+ */
+void tags_replace(struct tags *tags, vpmm_tag word, const struct tagged *old, const struct tagged *block,
+		  size_t claimed);
 
 /**
  * tags_find() - look a block up

@@ -146,6 +146,47 @@ static void test_limit(void)
 	assert_error(vpmm_tag_limit(NULL, 0, 1), EINVAL, "tag 0");
 }
 
+struct heard {
+	vpmm_tag tag;
+	unsigned int times;
+	struct vpmm_tag_stats stats;
+};
+
+static void hear(void *data, struct vpmm_pool *pool, size_t size, const char *message)
+{
+	struct heard *heard = data;
+
+	(void)size;
+	(void)message;
+	heard->times++;
+	heard->stats = tag_stats(pool, heard->tag);
+}
+
+/* A request that fails was never live, also while a callback learns of the failure; what it was to resize stays so. */
+static void test_while_it_fails(void)
+{
+	struct heard heard = { .times = 0 };
+	void *ptr, *more = NULL;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 4 * PAGE, .exhausted = hear,
+					     .pressure_data = &heard });
+	heard.tag = tag_get("label", 0);
+	ptr = tag_malloc(f.pool, heard.tag, 3 * PAGE, 1, f.streams[0]);
+	vpmm_tag_set(heard.tag);
+	for (unsigned int i = 1; i <= 2; i++) {
+		assert_error(i == 1 ? vpmm_malloc(f.pool, &more, 3 * PAGE, f.streams[0]) :
+			     vpmm_realloc(f.pool, &ptr, 6 * PAGE, f.streams[0]), ENOMEM, "limit");
+		g_assert_cmpuint(heard.times, ==, i);
+		g_assert_cmpuint(heard.stats.blocks, ==, 1);
+		g_assert_cmpuint(heard.stats.requested, ==, 3 * PAGE);
+		g_assert_cmpuint(heard.stats.live, ==, 3 * PAGE);
+		g_assert_cmpuint(heard.stats.peak_live, ==, 3 * PAGE);
+	}
+	vpmm_tag_set(0);
+	fixture_close(&f);
+}
+
 static int malloc_growable(struct vpmm_pool *pool, void **ptr, struct CUstream_st *stream)
 {
 	return vpmm_malloc_growable(pool, ptr, 1000, 8 * PAGE, stream);
@@ -482,6 +523,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/tag/counts", test_counts);
 	g_test_add_func("/tag/realloc", test_realloc);
 	g_test_add_func("/tag/limit", test_limit);
+	g_test_add_func("/tag/while-it-fails", test_while_it_fails);
 	fixture_add_rows("/tag/whole", wholes, test_whole);
 	g_test_add_func("/tag/whole-resized", test_whole_resized);
 	g_test_add_func("/tag/whole-captured", test_whole_captured);
