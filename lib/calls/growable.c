@@ -17,7 +17,6 @@
 #include "pending/users.h"
 #include "policy/gather-plan.h"
 #include "policy/gather.h"
-#include "policy/paged.h"
 #include "policy/policy.h"
 #include "policy/reclaim.h"
 #include "policy/settle.h"
@@ -69,15 +68,15 @@ static void growable_abandon(struct core *core, uint64_t addr, struct chunk *add
 }
 
 /*
- * Memory that the block has lost may still be free, with its old mapping in place: then it can become free there again.
- * Return: bytes of such memory, whole extents.
+ * Memory that the block has lost may still be free, with its old mapping in place: then it can become free there again,
+ * but for pages, whose old mappings go. Return: bytes of such memory, whole extents.
  */
 static size_t still_mapped(struct core *core, uint64_t addr, size_t most, struct order *order)
 {
 	uint64_t stamp = ++core->extents.stamp;
 	size_t size = 0;
 
-	while (size < most) {
+	while (core->regions.keeps && size < most) {
 		const struct place *place = extent_place(&core->extents, addr + size);
 		struct extent *extent = place ? place->extent : NULL;
 
@@ -156,8 +155,8 @@ static int plan_rest(struct gathering *g, struct core *core, struct order *order
 	return 0;
 }
 
-static int map_packed(struct core *core, uint64_t addr, const struct request *request, struct event *behind,
-		      struct event **event)
+static int map_at(struct core *core, uint64_t addr, const struct request *request, struct event *behind,
+		  struct event **event)
 {
 	struct gathering g = { 0 };
 	struct order order;
@@ -184,14 +183,6 @@ static int map_packed(struct core *core, uint64_t addr, const struct request *re
 	return err;
 }
 
-static int map_paged(struct core *core, uint64_t addr, const struct request *request, struct event *behind,
-		     struct event **event)
-{
-	int err = unmap_reserved(core, addr, request->size);
-
-	return err ? err : harvest_into(core, request, addr, NULL, behind, event);
-}
-
 /*
  * Maps free and new extents at an address, where the block ends so far, or is to start; bytes and stream are those of
  * @request. All of it is free then, and the stream is ordered after its earlier uses; @event is a point in the stream
@@ -208,8 +199,7 @@ static int growable_map(struct core *core, uint64_t addr, const struct request *
 		err = settle_mappings(core);
 	if (err)
 		return err;
-	return core->regions.keeps ? map_packed(core, addr, request, behind, event) :
-	       map_paged(core, addr, request, behind, event);
+	return map_at(core, addr, request, behind, event);
 }
 
 /* The block takes in what growable_map() has mapped behind it. */
@@ -217,11 +207,9 @@ static void growable_extend(struct core *core, struct region *region, size_t mor
 {
 	uint64_t end = region->addr + region->size;
 
-	if (core->regions.keeps) {
-		extent_add_live(&core->extents, end, more);
-		memo_leave(&core->memo, region->addr, region->size);
-		memo_enter(&core->memo, region->addr, region->size + more);
-	}
+	extent_add_live(&core->extents, end, more);
+	memo_leave(&core->memo, region->addr, region->size);
+	memo_enter(&core->memo, region->addr, region->size + more);
 	region_extend(&core->regions, region, more);
 	account_enter(&core->account, more, 0);
 }
@@ -244,11 +232,9 @@ static void lose(struct core *core, struct region *region, size_t size, uint64_t
 	struct region_map *map = &core->regions;
 	size_t lost = region->size - size;
 
-	if (core->regions.keeps) {
-		memo_leave(&core->memo, region->addr, region->size);
-		memo_enter(&core->memo, region->addr, size);
-		extent_sub_live(&core->extents, region->addr + size, lost);
-	}
+	memo_leave(&core->memo, region->addr, region->size);
+	memo_enter(&core->memo, region->addr, size);
+	extent_sub_live(&core->extents, region->addr + size, lost);
 	account_leave(&core->account, lost, 0);
 	region_set_lost(map, region_split(map, region, size), stream, event);
 	for (guint i = 0; i < extents->len; i++) {

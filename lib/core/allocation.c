@@ -16,10 +16,10 @@ struct region *live_find(struct core *core, uint64_t addr)
 	return region && !region->held ? region : NULL;
 }
 
-/* Whether the region counts for the extents below it. Slabs never move, and pages that are allocated are never free. */
+/* Whether the region counts for the extents below it. Slabs never move. */
 static bool is_packed(const struct core *core, const struct region *region)
 {
-	return region->chunk->map == &core->regions && core->regions.keeps;
+	return region->chunk->map == &core->regions;
 }
 
 /* Whether it is small and in memory that large requests could have, as no slab had room. */

@@ -81,7 +81,7 @@ struct allowance {
  */
 static inline bool allowance_is_sought(const struct core *core)
 {
-	return core->settings.overlap == VPMM_OVERLAP_AUTO && !core->streams.sole;
+	return core->settings.overlap == VPMM_OVERLAP_AUTO && core->regions.ages && !core->streams.sole;
 }
 
 /**

@@ -507,7 +507,10 @@ bool gather_decide_behind(struct gathering *g, struct core *core, struct order *
 	g->hole = hole;
 	g->fixed = true;
 	g->exact = exact;
-	gather_plan(g, false);
+	if (core->regions.keeps)
+		gather_plan(g, false);
+	else
+		gather_pages(g);
 	return hole->size >= gather_bytes(g);
 }
 
@@ -543,6 +546,10 @@ void gather_decide(struct gathering *g, struct core *core, struct order *order, 
 	const struct gathering start = gather_start(core, order, size, frugal);
 
 	*g = start;
+	if (!core->regions.keeps) {
+		gather_pages(g);
+		return;
+	}
 	/* The largest base has what was freed last. */
 	if (!overlap_matters(core))
 		find_base(g, false);

@@ -132,6 +132,23 @@ bool gather_decide_behind(struct gathering *g, struct core *core, struct order *
 void gather_decide_new(struct gathering *g, struct core *core, struct order *order, size_t size);
 
 /**
+ * gather_pages() - choose the pages of a block, for gather_decide() and gather_decide_behind() of a pool of pages
+ * @g: the choice so far, which receives the rest
+ *
+ * The stream's own free memory comes first, then unused, then other streams'; each oldest first. VPMM_REUSE=block takes
+ * all by age. What is missing is created. A region right in front of the hole is the base.
+ */
+void gather_pages(struct gathering *g);
+
+/**
+ * gather_row() - where a block can be had as it is
+ * @g: the choice
+ *
+ * Return: the address; 0: something has to be mapped.
+ */
+uint64_t gather_row(const struct gathering *g);
+
+/**
  * gather_renew() - create memory in place of many small donors
  * @g: the choice, whose order is found
  *

@@ -56,6 +56,11 @@ static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
 		g->addr = g->hole->addr;
 		return 0;
 	}
+	if (!g->core->regions.keeps) {
+		err = chunk_find(g->core, &g->core->regions, bytes, &hole, chunk);
+		g->addr = err ? 0 : hole->addr;
+		return err;
+	}
 	hole = find_gather_hole(&g->core->regions, bytes);
 	err = hole ? 0 : make_gather_hole(g->core, bytes, &hole, chunk);
 	if (err)
@@ -105,28 +110,50 @@ static void gather_count(struct gathering *g)
 	}
 }
 
-/*
- * Updates the region maps for what was mapped, in order: tail, donors, new memory, head. Nothing here can fail. All of
- * it begins as a zombie, as the memory is still free at its old mappings; alias_claim() makes it free here instead.
- */
-static uint64_t gather_commit(struct gathering *g, size_t bytes)
+/* Old mappings: their memory is still free elsewhere until alias_claim() makes it free here instead. */
+static void add_zombie(struct region_map *regions, uint64_t addr, size_t bytes)
+{
+	if (bytes)
+		region_set_zombie(regions, region_isolate(regions, addr, bytes));
+}
+
+/* Pages that a stream is ordered after are its own. */
+static void own_pages(struct gathering *g, uint64_t start, size_t bytes)
 {
 	struct region_map *regions = &g->core->regions;
-	uint64_t addr = g->addr, start = g->base_size ? g->base : addr;
-	size_t moved = gather_moved(g);
 
-	region_set_zombie(regions, region_isolate(regions, addr, bytes));
-	if (g->tail.extent) {
+	bytes = MIN(bytes, g->size);
+	if (!regions->keeps && bytes)
+		region_set_free(regions, region_isolate(regions, start, bytes), g->stream, g->order->own);
+}
+
+/* Updates the region maps for what was mapped, in order: tail, donors, new memory, head. Nothing here can fail. */
+static uint64_t gather_commit(struct gathering *g)
+{
+	struct core *core = g->core;
+	struct region_map *regions = &core->regions;
+	const struct chunk *chunk = region_at(regions, g->addr)->chunk;
+	uint64_t addr = g->addr, start = g->base_size ? g->base : addr;
+	size_t moved = gather_moved(g), tail = g->tail.extent ? g->tail.extent->size : 0;
+
+	add_zombie(regions, addr, tail + moved);
+	if (tail) {
 		start += g->tail.from;
-		alias_claim(g->core, start, part_size(&g->tail));
-		addr += g->tail.extent->size;
+		alias_claim(core, start, part_size(&g->tail));
+		addr += tail;
 	}
-	alias_claim(g->core, addr, moved);
+	alias_claim(core, addr, moved);
+	own_pages(g, start, g->base_size + moved);
+	layout_say(core, chunk, "moved", moved, g->stream);
 	addr += moved;
 	if (g->create)
-		region_set_free(regions, region_isolate(regions, addr, g->create), NULL, NULL);
-	if (g->head.extent)
-		alias_claim(g->core, addr + g->create, part_size(&g->head));
+		region_set_free(regions, region_isolate(regions, addr, g->create), NULL, NULL)->fresh = !regions->keeps;
+	layout_say(core, chunk, "created", g->create, g->stream);
+	if (g->head.extent) {
+		add_zombie(regions, addr + g->create, g->head.extent->size);
+		alias_claim(core, addr + g->create, part_size(&g->head));
+	}
+	own_pages(g, start, g->size);
 	return start;
 }
 
@@ -193,7 +220,7 @@ static int gather_map(struct gathering *g, uint64_t *addr)
 		err = chunk_map(g->core, &g->core->regions, g->addr, extents);
 	if (err)
 		goto err_drop;
-	*addr = gather_commit(g, bytes);
+	*addr = gather_commit(g);
 	gather_count(g);
 	gather_say(g, *addr);
 	account_note_taken(g->core);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Gathering: one block is mapped from free extents, and from new memory if they are not enough.
- *
- * The packed policy's counterpart of paged.h. Extents of many sizes take few driver calls for much memory; the
- * price is that free memory in a partly allocated extent is pinned.
+ * Gathering: one block is mapped from free extents, and from new memory if they are not enough. Extents of many sizes
+ * take few driver calls for much memory; the price is that free memory in a partly allocated extent is pinned.
  */
 #ifndef GATHER_H
 #define GATHER_H

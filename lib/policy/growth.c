@@ -68,7 +68,7 @@ void growth_note_trim(struct core *core, uint64_t released)
 
 int growth_map(struct core *core, struct region_map *map, uint64_t addr, size_t bytes, size_t piece)
 {
-	bool counts = map == &core->regions && map->keeps;
+	bool counts = map == &core->regions;
 	GPtrArray *extents = g_ptr_array_new();
 	int err;
 

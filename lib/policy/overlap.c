@@ -15,7 +15,7 @@
 
 bool overlap_matters(const struct core *core)
 {
-	return !core->streams.sole && core->settings.overlap && allowance_bytes(core, 100);
+	return !core->streams.sole && core->regions.ages && allowance_bytes(core, 100);
 }
 
 /* Free regions in a row. */

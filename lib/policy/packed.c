@@ -17,6 +17,7 @@
 #include "policy/span.h"
 #include "policy/state.h"
 #include "policy/trim.h"
+#include "util/error.h"
 
 /* Allocates the block in a free range that the stream is ordered after. What an aligned one leaves of it stays free. */
 static void take(struct core *core, struct region_map *map, const struct request *request, uint64_t *addr,
@@ -63,6 +64,9 @@ static void note_decision(struct core *core, const struct plan *plan, uint64_t a
 	struct stream *stream = plan->request->stream;
 	size_t size = plan->request->size;
 
+	/* Pages have no old mappings to come back to. */
+	if (!core->regions.keeps)
+		return;
 	memo_note(&core->memo, &plan->known, size, addr);
 	if (plan->routine.key) {
 		core->routine.state = stream->latest;
@@ -110,6 +114,16 @@ static int commit_range(struct core *core, const struct plan *plan, uint64_t *ad
 	return err;
 }
 
+/* The malloc has succeeded, whether old mappings of pages can go now or not. */
+static void reap_pages(struct core *core)
+{
+	struct error_kept kept;
+
+	error_keep(&kept);
+	zombie_reap(core);
+	error_restore(&kept);
+}
+
 static int commit_gather(struct core *core, struct plan *plan, uint64_t *addr)
 {
 	const struct request *request = plan->request;
@@ -121,6 +135,8 @@ static int commit_gather(struct core *core, struct plan *plan, uint64_t *addr)
 	if (plan->gathering.size == request->size)
 		note_decision(core, plan, *addr);
 	take(core, &core->regions, request, addr, plan->order.own);
+	if (!core->regions.keeps)
+		reap_pages(core);
 	return 0;
 }
 

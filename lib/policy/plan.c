@@ -203,6 +203,57 @@ static void step_gather(struct core *core, struct plan *plan)
 	gather_renew(&plan->gathering);
 }
 
+static void step_pages(struct core *core, struct plan *plan)
+{
+	struct region *region = region_find_own(&core->regions, plan->request->stream, plan->request->size);
+
+	if (region)
+		found(plan, PLAN_FIT, region->addr);
+}
+
+/* Of another stream, whose work on it is complete. */
+static void step_pages_passed(struct core *core, struct plan *plan)
+{
+	struct region *region = region_find_passed(&core->regions, plan->request->size);
+
+	if (region)
+		found(plan, PLAN_FIT, region->addr);
+}
+
+/* VPMM_REUSE=block waits for what was freed first, rather than remap. */
+static void step_pages_waiting(struct core *core, struct plan *plan)
+{
+	if (core->settings.reuse != VPMM_REUSE_BLOCK || stream_is_idle(plan->request->stream))
+		return;
+	for (const GList *link = region_ages(&core->regions)->head; link; link = link->next) {
+		const struct region *region = link->data;
+
+		if (region->size >= plan->request->size) {
+			found(plan, PLAN_FIT, region->addr);
+			return;
+		}
+	}
+}
+
+/*
+ * What lies in a row already is not remapped. If the host waits, then for the stream's own work too, so that the old
+ * mappings of pages can go at once.
+ */
+static void step_harvest(struct core *core, struct plan *plan)
+{
+	uint64_t row;
+
+	find_parts(core, plan);
+	row = gather_row(&plan->gathering);
+	if (row) {
+		plan_clear(plan);
+		found(plan, PLAN_FIT, row);
+	} else if (core->settings.reuse == VPMM_REUSE_BLOCK) {
+		plan->order.stream = NULL;
+		order_add_event(&plan->order, plan->order.own);
+	}
+}
+
 /* While old mappings wait for their events, they cannot be unmapped: the host may run far ahead of the device. */
 static bool may_remap(const struct core *core, const struct plan *plan)
 {
@@ -266,10 +317,20 @@ static const struct plan_stage overlap_stages[] = {
 	{ 0 }
 };
 
+/* Of a pool whose extents are pages. */
+static const struct plan_stage page_stages[] = {
+	{ SETTLE_CACHES, { step_pages } },
+	{ SETTLE_OTHERS, { step_pages, step_pages_passed, step_pages_waiting } },
+	{ SETTLE_MAPPINGS, { step_harvest } },
+	{ 0 }
+};
+
 const struct plan_stage *plan_stages(const struct core *core, const struct request *request, bool slabs)
 {
 	if (slabs)
 		return slab_stages;
+	if (!core->regions.keeps)
+		return page_stages;
 	return overlap_matters(core) && !request->frugal ? overlap_stages : block_stages;
 }
 

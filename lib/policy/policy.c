@@ -20,7 +20,7 @@ void policy_init(struct core *core, struct packed *packed, const struct backend_
 	if (core->settings.page_size == SIZE_MAX)
 		core->policy = &policy_driver;
 	else
-		core->policy = core->settings.paged ? &policy_paged : &policy_packed;
+		core->policy = &policy_packed;
 }
 
 void policy_clear(struct packed *packed)

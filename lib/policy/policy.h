@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The policies: how requests are served. A pool has the packed or the paged policy, and the driver's for requests
- * below a page if VPMM_SMALL says so:
+ * The policies: how requests are served. A pool has the packed policy, and the driver's for requests below a page if
+ * VPMM_SMALL says so:
  *
- * packed: requests share pages and extents, and blocks are gathered from extents of many sizes;
- * paged: each extent is a page, and requests are whole pages;
+ * packed: requests share pages and extents, and blocks are gathered from extents of many sizes; or, in paged mode, each
+ *	extent is a page, and requests are whole pages;
  * driver: the driver's stream-ordered allocator serves the requests.
  *
  * And one for single requests of any pool, which has @malloc alone:
@@ -74,7 +74,6 @@ struct policy {
 };
 
 extern const struct policy policy_packed;
-extern const struct policy policy_paged;
 extern const struct policy policy_driver;
 extern const struct policy policy_shareable;
 

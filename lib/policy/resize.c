@@ -9,16 +9,15 @@
 #include "core/wait-set.h"
 #include "policy/gather-plan.h"
 #include "policy/gather.h"
-#include "policy/paged.h"
 #include "policy/policy.h"
 #include "policy/resize.h"
 #include "policy/settle.h"
 #include "policy/tuning.h"
 
-/* Whether the extents below a map can be mapped at several addresses. Slabs never move, and pages are not shared. */
+/* Whether the extents below a map can be mapped at several addresses. Slabs never move. */
 static bool can_remap(const struct core *core, const struct region_map *map)
 {
-	return map == &core->regions && map->keeps;
+	return map == &core->regions;
 }
 
 /* The free bytes directly behind a block, up to a limit. */
@@ -113,25 +112,6 @@ static int fill_hole(struct core *core, const struct region *region, const struc
 	return err == -ENOMEM ? 0 : err;
 }
 
-/* The same with pages. What is free in front of the hole has to be one region, which stays where it is. */
-static int fill_hole_paged(struct core *core, const struct region *region, const struct request *request, bool *fits)
-{
-	size_t run = free_behind(region, request->size);
-	struct region *beside = run ? region->next : NULL, *hole = run ? beside->next : region->next;
-	const struct request rest = { .size = request->size - region->size - run, .stream = request->stream,
-				      .handle = request->handle, .frugal = request->frugal };
-	struct event *event;
-	int err;
-
-	if (!hole || hole->kind != REGION_UNMAPPED || hole->size < rest.size)
-		return 0;
-	err = harvest_into(core, &rest, hole->addr, beside, NULL, &event);
-	if (err)
-		return err == -ENOMEM ? 0 : err;
-	event_unref(event);
-	return claim_behind(core, region, request, fits);
-}
-
 int resize_extend(struct core *core, struct region *region, const struct request *request, bool *fits)
 {
 	int err;
@@ -149,8 +129,7 @@ int resize_extend(struct core *core, struct region *region, const struct request
 	err = settle_mappings(core);
 	if (err)
 		return err;
-	return core->regions.keeps ? fill_hole(core, region, request, fits) :
-	       fill_hole_paged(core, region, request, fits);
+	return fill_hole(core, region, request, fits);
 }
 
 void resize_commit(struct core *core, struct region *region, size_t size, size_t requested, struct stream *stream,
@@ -266,35 +245,6 @@ static int map_all(struct core *core, const struct request *request, struct rema
 	return 0;
 }
 
-/* Pages are mapped behind the block's new addresses first, as that may unmap what looks unused. */
-static int map_pages(struct core *core, const struct region *region, const struct request *request,
-		     struct remap *remap, GPtrArray *extents)
-{
-	const struct request rest = { .size = request->size - region->size, .stream = request->stream,
-				      .handle = request->handle, .frugal = true };
-	struct region *hole;
-	struct chunk *added;
-	struct event *event;
-	int err;
-
-	err = find_remap_hole(core, request->size, &hole, &added);
-	if (err)
-		return err;
-	remap->to = hole->addr;
-	err = harvest_into(core, &rest, remap->to + region->size, NULL, NULL, &event);
-	if (err) {
-		chunk_drop(core, added);
-		return err;
-	}
-	event_unref(event);
-	err = map_own(core, remap->to, region->size, extents);
-	if (err)
-		return err;
-	core->counts.defrags++;
-	core->counts.remapped += remap->moved;
-	return 0;
-}
-
 int remap_map(struct core *core, const struct region *region, const struct request *request, struct remap *remap,
 	      bool *worthwhile)
 {
@@ -308,10 +258,7 @@ int remap_map(struct core *core, const struct region *region, const struct reque
 		return 0;
 	extents = g_ptr_array_new();
 	collect(core, region, remap, extents);
-	if (!core->regions.keeps) {
-		err = map_pages(core, region, request, remap, extents);
-		*worthwhile = !err;
-	} else if (request->frugal ? remap->moved > 0 : is_worthwhile(remap, extents)) {
+	if (request->frugal ? remap->moved > 0 : is_worthwhile(remap, extents)) {
 		err = settle_mappings(core);
 		if (!err)
 			err = map_all(core, request, remap, extents);
@@ -321,36 +268,13 @@ int remap_map(struct core *core, const struct region *region, const struct reque
 	return err;
 }
 
-/* Memory that is free at the old addresses becomes free at the new ones, and a zombie at the old. */
-static void claim_pages(struct core *core, uint64_t from, const struct remap *remap)
-{
-	struct region *old = region_isolate(&core->regions, from, remap->moved);
-	struct stream *stream = old->stream;
-	struct event *event = event_ref(old->event);
-
-	for (uint64_t addr = remap->to, end = addr + remap->moved; addr < end;) {
-		struct place *place = extent_place_mapped(&core->extents, addr);
-
-		place->extent->home = place;
-		addr += place->extent->size;
-	}
-	region_set_zombie(&core->regions, old);
-	region_set_free(&core->regions, region_isolate(&core->regions, remap->to, remap->moved), stream, event);
-	event_unref(event);
-}
-
 struct region *remap_commit(struct core *core, struct region *region, const struct remap *remap, size_t size,
 			    size_t requested, struct stream *stream, struct event *event)
 {
-	uint64_t from = region->addr;
-
 	lock_assert_held(&core->lock);
 	/* No one else can come between. */
 	live_end(core, region, stream, event, true);
-	if (core->regions.keeps)
-		alias_claim(core, remap->to + remap->head, remap->moved);
-	else
-		claim_pages(core, from, remap);
+	alias_claim(core, remap->to + remap->head, remap->moved);
 	region = region_take(&core->regions, remap->to, size, stream, event);
 	live_enter(core, region, requested);
 	return region;

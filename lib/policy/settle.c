@@ -82,7 +82,7 @@ static int settle_own(struct core *core, const struct request *request)
 	if (!core->streams.sole && !is_crowded(core) &&
 	    g_hash_table_size(core->streams.by_id) <= (guint)tuning_few_streams)
 		flush_others(core, request);
-	return core->regions.dead.head ? zombie_reap(core) : 0;
+	return core->regions.dead.head || !core->regions.keeps ? zombie_reap(core) : 0;
 }
 
 static int settle_others(struct core *core, const struct request *request)

@@ -48,7 +48,7 @@ int settle(struct core *core, struct plan *plan, enum settle what);
 int settle_caches(struct core *core, const struct request *request);
 
 /**
- * settle_mappings() - settle as SETTLE_MAPPINGS does, or for the paged policy, before memory is mapped without a plan
+ * settle_mappings() - settle as SETTLE_MAPPINGS does, before memory is mapped without a plan
  * @core: the pool's core; its lock is held, its backend entered
  *
  * Return: 0, or an error of the backend.

@@ -122,67 +122,6 @@ int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 	return err;
 }
 
-/**
- * struct page_trim - a trim of pages under way
- * @core: the pool's core
- * @keep: bytes of device memory that the pool keeps
- * @looks: extents that may still be looked at
- * @most: extents to release, at most
- * @dropped: extents that were released
- */
-struct page_trim {
-	struct core *core;
-	uint64_t keep;
-	uint64_t looks;
-	uint64_t most;
-	uint64_t dropped;
-};
-
-static bool is_trimmed(const struct page_trim *trim)
-{
-	uint64_t mapped = core_mapped(trim->core), page = trim->core->settings.page_size;
-
-	return !trim->looks || trim->dropped >= trim->most || mapped < page || mapped - page < trim->keep;
-}
-
-/* Starts at the end of a free region, so that the rest stays one region. */
-static int trim_region(struct page_trim *trim, const struct region *region)
-{
-	uint64_t addr = region->addr, end = addr + region->size;
-	int err = 0;
-
-	for (; addr < end && !is_trimmed(trim) && !err; trim->looks--) {
-		struct extent *extent = extent_place(&trim->core->extents, end - 1)->extent;
-
-		end -= extent->size;
-		err = try_drop(trim->core, extent, trim->keep, &trim->dropped);
-	}
-	return err;
-}
-
-/*
- * The paged policy does not count allocations in pages, so look at free regions: those that no work is pending on. A
- * stream may keep any number of others from being released for as long as it likes.
- */
-int trim_pages(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
-{
-	struct page_trim trim = { .core = core, .keep = keep, .looks = looks, .most = most };
-	GTreeNode *node = g_tree_node_last(core->regions.passed), *smaller;
-	GList *link = core->regions.unused.by_age.head, *next;
-	int err = 0;
-
-	lock_assert_held(&core->lock);
-	for (; link && !is_trimmed(&trim) && !err; link = next) {
-		next = link->next;
-		err = trim_region(&trim, link->data);
-	}
-	for (; node && !is_trimmed(&trim) && !err; node = smaller) {
-		smaller = g_tree_node_previous(node);
-		err = trim_region(&trim, g_tree_node_key(node));
-	}
-	return err;
-}
-
 int trim_small(struct core *core, uint64_t keep, uint64_t *released)
 {
 	const struct backend_ops *ops = core->backend->ops;
@@ -281,7 +220,7 @@ void trim_some(struct core *core, struct stream *stream)
 		return;
 	}
 	error_keep(&kept);
-	/* In the paged policy, zombies are in the way of holes. */
+	/* In paged mode, zombies are in the way of holes. */
 	if (!stream_poll_some(&core->streams) && (core->regions.keeps || !zombie_reap(core)))
 		core->policy->trim(core, core_keep(core), TRIM_LOOKS, TRIM_EXTENTS);
 	error_restore(&kept);

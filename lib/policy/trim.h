@@ -81,17 +81,6 @@ int trim_extent(struct core *core, struct extent *extent);
 int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most);
 
 /**
- * trim_pages() - release free pages, which are not counted as extents are; a policy's trim
- * @core: the pool's core, its backend entered
- * @keep: bytes of device memory that the pool keeps
- * @looks: extents to look at, at most
- * @most: extents to release, at most
- *
- * Return: 0, or an error of the backend.
- */
-int trim_pages(struct core *core, uint64_t keep, uint64_t looks, uint64_t most);
-
-/**
  * trim_some() - release some of what the pool holds above VPMM_KEEP
  * @core: the pool's core, its backend entered
  * @stream: of the call; NULL: none that has a cache

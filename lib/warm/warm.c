@@ -180,7 +180,7 @@ static int create_extents(struct core *core, const struct warm *warm, GPtrArray 
 		end = i + 1;
 		while (end < warm->extents->len && size_of_extent(warm, end) == size)
 			end++;
-		err = extent_create(&core->extents, (end - i) * size, size, core->regions.keeps, extents);
+		err = extent_create(&core->extents, (end - i) * size, size, true, extents);
 	}
 	return err;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "backend/backend.h"
 #include "calls/pool.h"
@@ -12,6 +13,8 @@ void open_cached(struct fixture *f)
 	fixture_open_faulty(f, (struct vpmm_opts){ FIXTURE_OPTS });
 	f->pool->core.settings.cache = true;
 	f->pool->core.direct = true;
+	/* As if another stream had searched for memory: the next frees are marked. */
+	atomic_fetch_add(&f->pool->core.pressure, 1);
 }
 
 uint64_t records(struct fixture *f)

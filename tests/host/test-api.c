@@ -442,7 +442,7 @@ static void test_check_events_and_extents(void)
 	assert_found(&s, s.first->event->stream, s.second->stream, "has another stream's event");
 	assert_found(&s, s.first->event->guarded.head, NULL, "is not known to its event");
 	assert_found(&s, extent->size, 0, "is mapped, and not covered by extents");
-	assert_found(&s, extent->size, 2 * PAGE, "bytes of an extent: 0 are there, 2097152 are kept");
+	assert_found(&s, extent->size, 2 * PAGE, "bytes allocated of an extent: 4194304 are there, 2097152 are kept");
 	fixture_close(&s.f);
 }
 

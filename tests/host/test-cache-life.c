@@ -61,8 +61,9 @@ static void test_foreign_flush_fails(void)
 	open_cached(&f);
 	a = fixture_malloc(&f, 1, NULL);
 	fixture_free(&f, a, NULL);
-	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, 0, 1, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, 0, 2, -EIO);
 	g_assert_true(fixture_malloc(&f, 1, f.streams[1]) != a);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, 0, 0, 0);
 	g_assert_true(fixture_malloc(&f, 1, NULL) == a);
 	calm(&f, f.streams[0]);
 	b = reused(&f, 1, f.streams[0]);

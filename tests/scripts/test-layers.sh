@@ -157,7 +157,7 @@ outdated()
 # a counter. A search leaves marks (near, stamp), takes references and locks, and brings up to date what is listed late.
 planned()
 {
-	(cd "$1" && awk -v from=./policy/plan.c -v also='^(paged|driver)_(forecast|largest)$' \
+	(cd "$1" && awk -v from=./policy/plan.c -v also='^driver_(forecast|largest)$' \
 		-v ends="event_ref event_unref brief_acquire brief_release region_update region_decide extent_update_whole ready_update" \
 		-v marks='map->near = |extents\\.stamp\\+\\+|\\+\\+core->extents\\.stamp' \
 		-v changes='ops->|links_[a-z]+\\(|g_(tree|hash_table|queue)_(insert|remove|push|pop|steal)|atomic_(store|fetch|exchange)|log_add\\(|(core|map|stream|packed|memo|event|account)->[a-z_.>-]+ *([-+|&]=|=[^=]|\\+\\+|--)|(\\+\\+|--)\\*?(core|map|stream|memo|event)->' \
