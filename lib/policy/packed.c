@@ -16,7 +16,6 @@
 #include "policy/settle.h"
 #include "policy/span.h"
 #include "policy/state.h"
-#include "policy/trim.h"
 #include "util/error.h"
 
 /* Allocates the block in a free range that the stream is ordered after. What an aligned one leaves of it stays free. */
@@ -337,5 +336,4 @@ const struct policy policy_packed = {
 	.settle = settle_all,
 	.forecast = packed_forecast,
 	.largest = packed_largest,
-	.trim = trim_whole,
 };

@@ -69,17 +69,10 @@ static uint64_t driver_largest(struct core *core, struct stream *stream, uint64_
 	return room;
 }
 
-/* trim_small() releases what the driver's allocator keeps. */
-static int driver_trim(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
-{
-	return 0;
-}
-
 const struct policy policy_driver = {
 	.malloc = driver_malloc,
 	.forecast = driver_forecast,
 	.largest = driver_largest,
-	.trim = driver_trim,
 };
 
 static int shareable_malloc(struct core *core, const struct request *request, uint64_t *addr)

@@ -61,8 +61,6 @@ struct request {
  * @forecast: what @malloc would do now if @room bytes could be created: receives the way and its price; VPMM_WAY_NONE
  *	stays if there is none. Changes nothing.
  * @largest: the size of the largest request that @malloc could serve for a stream if @room bytes could be created
- * @trim: releases free memory while the pool holds more than @keep bytes: at most @most extents, after a look at no
- *	more than @looks. Returns 0, or an error of the backend.
  */
 struct policy {
 	int (*malloc)(struct core *core, const struct request *request, uint64_t *addr);
@@ -70,7 +68,6 @@ struct policy {
 	void (*forecast)(struct core *core, const struct request *request, uint64_t room,
 			 struct vpmm_forecast *forecast);
 	uint64_t (*largest)(struct core *core, struct stream *stream, uint64_t room);
-	int (*trim)(struct core *core, uint64_t keep, uint64_t looks, uint64_t most);
 };
 
 extern const struct policy policy_packed;

@@ -8,7 +8,6 @@
 #include "core/cache.h"
 #include "core/core.h"
 #include "policy/growth.h"
-#include "policy/policy.h"
 #include "policy/span.h"
 #include "policy/trim.h"
 #include "util/error.h"
@@ -152,7 +151,7 @@ int trim_bytes(struct core *core, uint64_t bytes)
 		return 0;
 	do {
 		last = core->extents.given_back;
-		err = core->policy->trim(core, 0, ALL, 1);
+		err = trim_whole(core, 0, ALL, 1);
 	} while (!err && core->extents.given_back != last && core->extents.given_back - before < bytes);
 	return err;
 }
@@ -174,7 +173,7 @@ int trim_at_rest(struct core *core, uint64_t keep, uint64_t *released)
 		return err;
 	err = span_trim(core, keep);
 	if (!err)
-		err = core->policy->trim(core, keep, ALL, ALL);
+		err = trim_whole(core, keep, ALL, ALL);
 	growth_note_trim(core, core->extents.given_back - before);
 	if (!err)
 		err = trim_small(core, keep, released ? &small : NULL);
@@ -222,7 +221,7 @@ void trim_some(struct core *core, struct stream *stream)
 	error_keep(&kept);
 	/* In paged mode, zombies are in the way of holes. */
 	if (!stream_poll_some(&core->streams) && (core->regions.keeps || !zombie_reap(core)))
-		core->policy->trim(core, core_keep(core), TRIM_LOOKS, TRIM_EXTENTS);
+		trim_whole(core, core_keep(core), TRIM_LOOKS, TRIM_EXTENTS);
 	error_restore(&kept);
 	watch_caches(core, stream, core->extents.given_back != before);
 }

@@ -70,7 +70,7 @@ bool trim_is_free(struct core *core, const struct extent *extent);
 int trim_extent(struct core *core, struct extent *extent);
 
 /**
- * trim_whole() - release whole extents, the longest free first; a policy's trim
+ * trim_whole() - release whole extents, the longest free first, while the pool holds more than it keeps
  * @core: the pool's core, its backend entered
  * @keep: bytes of device memory that the pool keeps
  * @looks: extents to look at, at most

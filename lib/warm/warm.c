@@ -6,8 +6,8 @@
 #include "core/chunk.h"
 #include "core/core.h"
 #include "policy/growth.h"
-#include "policy/policy.h"
 #include "policy/state.h"
+#include "policy/trim.h"
 #include "policy/tuning.h"
 #include "util/error.h"
 #include "warm/warm.h"
@@ -318,7 +318,7 @@ static void give_up(struct core *core)
 
 	error_keep(&kept);
 	if (!alias_trim(core))
-		core->policy->trim(core, 0, UINT64_MAX, UINT64_MAX);
+		trim_whole(core, 0, UINT64_MAX, UINT64_MAX);
 	error_restore(&kept);
 	drop_chunks(core);
 }
