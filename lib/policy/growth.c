@@ -15,13 +15,17 @@ static uint64_t most_held(struct core *core)
 	return peak > core->packed->growth.past ? peak : core->packed->growth.held;
 }
 
-/* Bytes, whole pages. */
-static size_t room_for(struct core *core, size_t size, bool overlap)
+/* The bytes that it may hold, but for what streams would wait for, once it has served a request. */
+static uint64_t most_with(struct core *core, size_t size)
 {
-	uint64_t mapped = core_mapped(core), limit = MAX(most_held(core), core_live(core) + size), room;
+	return MAX(most_held(core), core_live(core) + size);
+}
 
-	if (overlap)
-		limit += allowance_bytes(core, limit);
+/* Bytes that can be created up to a limit, whole pages. */
+static size_t room_below(struct core *core, uint64_t limit)
+{
+	uint64_t mapped = core_mapped(core), room;
+
 	/* Do not create what VPMM_KEEP would release at once, or plan with what the limit forbids. */
 	limit = MIN(limit, core_keep(core));
 	room = limit > mapped ? MIN(limit - mapped, extent_room(&core->extents)) : 0;
@@ -30,14 +34,14 @@ static size_t room_for(struct core *core, size_t size, bool overlap)
 
 uint64_t growth_most(struct core *core, size_t size)
 {
-	uint64_t most = MAX(most_held(core), core_live(core) + size);
+	uint64_t most = most_with(core, size);
 
 	return most + allowance_bytes(core, most);
 }
 
 bool growth_allows(struct core *core, size_t size, size_t without, size_t with)
 {
-	return core_mapped(core) - without + with <= MAX(most_held(core), core_live(core) + size);
+	return core_mapped(core) - without + with <= most_with(core, size);
 }
 
 void growth_start(struct core *core, size_t size)
@@ -48,12 +52,12 @@ void growth_start(struct core *core, size_t size)
 
 size_t growth_room(struct core *core, size_t size)
 {
-	return room_for(core, size, false);
+	return room_below(core, most_with(core, size));
 }
 
 size_t growth_room_overlap(struct core *core, size_t size)
 {
-	return room_for(core, size, true);
+	return room_below(core, growth_most(core, size));
 }
 
 void growth_note_trim(struct core *core, uint64_t released)
