@@ -15,7 +15,6 @@
 #include "core/wait-set.h"
 #include "pending/deferred-free.h"
 #include "pending/users.h"
-#include "policy/gather-plan.h"
 #include "policy/gather.h"
 #include "policy/policy.h"
 #include "policy/reclaim.h"

@@ -2,7 +2,7 @@
 /* Exchanges whole extents for smaller ones before a block pins them. */
 #include "core/core.h"
 #include "policy/exchange.h"
-#include "policy/gather-plan.h"
+#include "policy/gather.h"
 #include "policy/growth.h"
 #include "policy/policy.h"
 #include "policy/trim.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What a block of pages is to be made of: scattered free pages, and of new ones if they are not enough. */
 #include "core/core.h"
-#include "policy/gather-plan.h"
+#include "policy/gather.h"
 
 /* Whether a free region stays where it is: it is in front of what is mapped, or idle memory is wanted. */
 static bool stays(const struct gathering *g, const struct region *region)

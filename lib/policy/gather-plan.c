@@ -2,7 +2,7 @@
 /* Plans a block: which free memory goes into it, how much is created, and in which sizes. */
 #include "core/core.h"
 #include "core/wait-set.h"
-#include "policy/gather-plan.h"
+#include "policy/gather.h"
 #include "policy/growth.h"
 #include "policy/overlap.h"
 #include "policy/trim.h"

@@ -2,7 +2,7 @@
 /* What the plan of a block comes to. */
 #include "core/core.h"
 #include "policy/allowance.h"
-#include "policy/gather-plan.h"
+#include "policy/gather.h"
 #include "policy/overlap.h"
 #include "policy/state.h"
 #include "policy/tuning.h"

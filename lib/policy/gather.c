@@ -9,7 +9,6 @@
 #include "core/chunk.h"
 #include "core/core.h"
 #include "core/wait-set.h"
-#include "policy/gather-plan.h"
 #include "policy/gather.h"
 #include "policy/policy.h"
 #include "policy/state.h"

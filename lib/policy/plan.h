@@ -12,7 +12,7 @@
 #include "core/memo.h"
 #include "core/wait-set.h"
 #include "policy/exchange.h"
-#include "policy/gather-plan.h"
+#include "policy/gather.h"
 #include "policy/settle.h"
 
 struct core;

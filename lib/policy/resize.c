@@ -7,7 +7,6 @@
 #include "core/chunk.h"
 #include "core/core.h"
 #include "core/wait-set.h"
-#include "policy/gather-plan.h"
 #include "policy/gather.h"
 #include "policy/policy.h"
 #include "policy/resize.h"

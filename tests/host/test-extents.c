@@ -6,7 +6,7 @@
 #define ASSUME_TESTED 1
 
 #include "calls/pool.h"
-#include "policy/gather-plan.h"
+#include "policy/gather.h"
 #include "policy/tuning.h"
 #include "support/fixture.h"
 

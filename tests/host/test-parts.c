@@ -7,7 +7,7 @@
 #include "core/core.h"
 #include "core/region-index.h"
 #include "core/wait-set.h"
-#include "policy/gather-plan.h"
+#include "policy/gather.h"
 #include "support/fixture.h"
 
 #define BLOCKS 30
