@@ -5,7 +5,7 @@
 #include "calls/pool.h"
 #include "calls/stats.h"
 #include "core/account.h"
-#include "policy/allowance.h"
+#include "policy/growth.h"
 #include "util/error.h"
 
 /* Of an arena that is paused. */

@@ -6,7 +6,7 @@
 #include "core/alias.h"
 #include "core/core.h"
 #include "core/wait-set.h"
-#include "policy/allowance.h"
+#include "policy/growth.h"
 #include "policy/overlap.h"
 #include "policy/state.h"
 #include "policy/tuning.h"

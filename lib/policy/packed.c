@@ -7,7 +7,7 @@
 #include "core/allocation.h"
 #include "core/core.h"
 #include "core/wait-set.h"
-#include "policy/allowance.h"
+#include "policy/growth.h"
 #include "policy/exchange.h"
 #include "policy/gather.h"
 #include "policy/overlap.h"

@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "core/gaps.h"
-#include "policy/allowance.h"
 #include "policy/growth.h"
 #include "util/bound.h"
 
@@ -52,7 +51,7 @@ struct steady {
  * Streams that overlap, see overlap.c:
  *
  * @recent: of struct recent, by the size; NULL: none yet
- * @allowance: what VPMM_OVERLAP=auto knows, see allowance.c
+ * @allowance: what VPMM_OVERLAP=auto knows, see growth.c
  *
  * For the log and the statistics:
  *

@@ -208,7 +208,7 @@ TUNING(overlap_call, 8, 1 << 20)
 TUNING(pieces_most, 64, INT32_MAX)
 
 /*
- * VPMM_OVERLAP=auto: allowance.c. "Off" is as above; and nine shapes of programs on the virtual clock, with 3 percent
+ * VPMM_OVERLAP=auto: growth.c. "Off" is as above; and nine shapes of programs on the virtual clock, with 3 percent
  * of noise, take 1.193, 1.62; 1.95 with all rules. The bound, the peak once more, is no number.
  */
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "core/memo.h"
-#include "policy/allowance.h"
+#include "policy/growth.h"
 
 struct core;
 struct warm;

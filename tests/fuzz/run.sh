@@ -204,7 +204,7 @@ report_coverage()
 		     BEGIN { printf "%7s %7s %8s  %s\n", "lines", "missed", "reached", "file" }
 		     !/\.c / { next }
 		     { row($(NF - 5), $(NF - 4), $1); all += $(NF - 5); all_missed += $(NF - 4) }
-		     $1 !~ /^(.*\/)?(address-index|api\/(block|budget|control|oom-dump|pool|report|stream|top)|allowance|cache-check|calls\/(budget|plan-file|pool|requests)|check|descriptor|dump|env|error|held|layout|lock|log|message|name|note|number|peer|room|settings\/(fit|options|parse|variables)|sized|stats|surplus|windows)\.c$/ &&
+		     $1 !~ /^(.*\/)?(address-index|api\/(block|budget|control|oom-dump|pool|report|stream|top)|cache-check|calls\/(budget|plan-file|pool|requests)|check|descriptor|dump|env|error|held|layout|lock|log|message|name|note|number|peer|room|settings\/(fit|options|parse|variables)|sized|stats|surplus|windows)\.c$/ &&
 		     $1 !~ /(^|\/)(budget|shared|trace)\/|(^|\/)shared\.c$/ {
 				policy += $(NF - 5); policy_missed += $(NF - 4)
 		     }

@@ -4,7 +4,7 @@
 #include "core/shareable.h"
 #include "core/small.h"
 #include "model/model-inside.h"
-#include "policy/allowance.h"
+#include "policy/growth.h"
 
 /* What the pool has beside the region maps and the driver's allocator. */
 struct apart {
