@@ -3,7 +3,6 @@
 #include "policy/tuning.h"
 #ifdef POLICY_TUNABLE
 #include <stddef.h>
-#include "policy/tuning-table.h"
 
 #define TUNING(name, value, off) int64_t tuning_##name = (value);
 #include "policy/tuning.h"

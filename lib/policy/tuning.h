@@ -11,6 +11,15 @@
 
 #ifndef TUNING
 #include <stdint.h>
+
+/* One number by its name, for the programs that measure the policy; a row without a name is the last. */
+struct tuning_number {
+	const char *name;
+	int64_t *value;
+	int64_t off;
+};
+extern const struct tuning_number tuning_numbers[];
+
 #ifdef POLICY_TUNABLE
 #define TUNING(name, value, off) extern int64_t tuning_##name;
 #else

@@ -19,7 +19,7 @@
 #include "rules.h"
 #include "save.h"
 #include "tune.h"
-#include "policy/tuning-table.h"
+#include "policy/tuning.h"
 
 static struct {
 	gint overhead;

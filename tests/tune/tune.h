@@ -7,7 +7,7 @@
 
 #include "measure.h"
 #include "overlap.h"
-#include "policy/tuning-table.h"
+#include "policy/tuning.h"
 
 enum kind { KIND_TRACE, KIND_SIZES, KIND_LIFETIMES, KIND_FAMILY, KINDS };
 
