@@ -262,19 +262,13 @@ static bool plan_and_price(struct core *core, const struct request *request, boo
 }
 
 /* Makes the plans in the order in which packed_malloc() would. */
-static bool packed_price(struct core *core, const struct request *request, uint64_t room,
-			 struct vpmm_forecast *forecast)
+static bool packed_forecast(struct core *core, const struct request *request, uint64_t room,
+			    struct vpmm_forecast *forecast)
 {
 	if (request->size < core_small_size(core) && !request->frugal &&
 	    plan_and_price(core, request, true, room, forecast))
 		return true;
 	return plan_and_price(core, request, false, room, forecast);
-}
-
-static void packed_forecast(struct core *core, const struct request *request, uint64_t room,
-			    struct vpmm_forecast *forecast)
-{
-	packed_price(core, request, room, forecast);
 }
 
 /* Whether a malloc could serve a request, at once or once it has reclaimed. */
@@ -283,10 +277,10 @@ static bool packed_could(struct core *core, struct stream *stream, size_t size, 
 	struct request request = { .size = size, .stream = stream };
 	struct vpmm_forecast forecast = { 0 };
 
-	if (packed_price(core, &request, room, &forecast))
+	if (packed_forecast(core, &request, room, &forecast))
 		return true;
 	request.frugal = true;
-	return packed_price(core, &request, room, &forecast);
+	return packed_forecast(core, &request, room, &forecast);
 }
 
 /*

@@ -55,13 +55,14 @@ static int driver_malloc(struct core *core, const struct request *request, uint6
 	return err;
 }
 
-static void driver_forecast(struct core *core, const struct request *request, uint64_t room,
+static bool driver_forecast(struct core *core, const struct request *request, uint64_t room,
 			    struct vpmm_forecast *forecast)
 {
 	if (request->size > room)
-		return;
+		return false;
 	forecast->way = VPMM_WAY_GROW;
 	forecast->calls = 1;
+	return true;
 }
 
 static uint64_t driver_largest(struct core *core, struct stream *stream, uint64_t room)

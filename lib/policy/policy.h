@@ -58,14 +58,14 @@ struct request {
  *	of the backend. On failure only the layout of free memory may have changed.
  * @settle: brings the pool up to date for @forecast and @largest; NULL: there is nothing to do. Returns 0, or an error of
  *	the backend.
- * @forecast: what @malloc would do now if @room bytes could be created: receives the way and its price; VPMM_WAY_NONE
- *	stays if there is none. Changes nothing.
+ * @forecast: what @malloc would do now if @room bytes could be created: receives the way and its price. Changes nothing.
+ *	Returns false if there is none, and VPMM_WAY_NONE stays.
  * @largest: the size of the largest request that @malloc could serve for a stream if @room bytes could be created
  */
 struct policy {
 	int (*malloc)(struct core *core, const struct request *request, uint64_t *addr);
 	int (*settle)(struct core *core, const struct request *request);
-	void (*forecast)(struct core *core, const struct request *request, uint64_t room,
+	bool (*forecast)(struct core *core, const struct request *request, uint64_t room,
 			 struct vpmm_forecast *forecast);
 	uint64_t (*largest)(struct core *core, struct stream *stream, uint64_t room);
 };
