@@ -4,7 +4,6 @@
 #include "core/wait-set.h"
 #include "policy/gather.h"
 #include "policy/growth.h"
-#include "policy/overlap.h"
 #include "policy/trim.h"
 #include "policy/tuning.h"
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What the plan of a block comes to. */
 #include "core/core.h"
-#include "policy/growth.h"
 #include "policy/gather.h"
-#include "policy/overlap.h"
+#include "policy/growth.h"
 #include "policy/state.h"
 #include "policy/tuning.h"
 

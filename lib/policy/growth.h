@@ -130,11 +130,17 @@ int growth_map(struct core *core, struct region_map *map, uint64_t addr, size_t 
 /* Whether the allowance changes by itself, by allowance_note(). */
 static inline bool allowance_is_sought(const struct core *core)
 {
-	return core->settings.overlap == VPMM_OVERLAP_AUTO && core->regions.ages && !core->streams.sole;
+	return region_map_ages(&core->regions) && core->settings.overlap == VPMM_OVERLAP_AUTO;
 }
 
 /* The allowance in bytes of a pool that may hold @most bytes without it. */
 uint64_t allowance_bytes(const struct core *core, uint64_t most);
+
+/* Whether another stream's work could be pending on free memory, and more may be taken than wait. */
+static inline bool overlap_matters(const struct core *core)
+{
+	return region_map_ages(&core->regions) && allowance_bytes(core, 100);
+}
 
 /**
  * allowance_note() - note a request that was served

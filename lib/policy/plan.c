@@ -6,7 +6,6 @@
 #include "policy/fit.h"
 #include "policy/gather.h"
 #include "policy/growth.h"
-#include "policy/overlap.h"
 #include "policy/plan.h"
 #include "policy/policy.h"
 #include "policy/span.h"

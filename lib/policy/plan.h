@@ -25,8 +25,8 @@ struct vpmm_forecast;
  * @PLAN_NONE: no way was found
  * @PLAN_SLAB: a free range in a slab
  * @PLAN_GROW: a new slab
- * @PLAN_RECALL: an address that a block of the size had before, of the memo or of overlap.h. Its memory may be free at
- *	another mapping, and then becomes free here
+ * @PLAN_RECALL: an address that a block of the size had before, of the memo or of overlap_choose(). Its memory may be
+ *	free at another mapping, and then becomes free here
  * @PLAN_FIT: a free range
  * @PLAN_GATHER: a block that is mapped from free and from new extents
  * @PLAN_EXCHANGE: a free range whose extents are first exchanged for smaller ones

@@ -3,7 +3,7 @@
 #include "core/core.h"
 #include "core/shareable.h"
 #include "core/small.h"
-#include "policy/overlap.h"
+#include "policy/fit.h"
 #include "policy/policy.h"
 #include "policy/state.h"
 #include "policy/trim.h"

@@ -48,7 +48,7 @@ struct steady {
  * @thread: the thread that took the slow path of a malloc last
  * @crowded: assume that several threads do until counts.mallocs reaches this
  *
- * Streams that overlap, see overlap.c:
+ * Streams that overlap, see fit.c:
  *
  * @recent: of struct recent, by the size; NULL: none yet
  * @allowance: what VPMM_OVERLAP=auto knows, see growth.c

@@ -166,7 +166,7 @@ TUNING(remap_least, 64, INT64_MAX >> 20)
 TUNING(remap_extent, 8, INT64_MAX >> 20)
 
 /*
- * Streams that overlap: overlap.c, gather-plan.c. "Off" is of the twelve families that are not drawn in the
+ * Streams that overlap: fit.c, gather-plan.c. "Off" is of the twelve families that are not drawn in the
  * same run, with VPMM_OVERLAP=auto: time over that with memory without a bound, mean and worst; memory; and the price
  * of driver calls over the makespan. With all rules: 1.0039, 1.018; 1.441; 0.042; most rows are older, 1.0047, 1.031;
  * 1.442; 0.042 then.
