@@ -90,25 +90,14 @@ struct plan_stage {
 	plan_step steps[5];
 };
 
-/**
- * plan_stages() - the stages for a request
- * @core: the pool's core; its lock is held
- * @request: the request
- * @slabs: it is for a slab; otherwise for memory of the large ones
- *
- * One of them always finds a way.
- */
+/* The stages for a request, for a slab or for memory of the large ones; one of them always finds a way. */
 const struct plan_stage *plan_stages(const struct core *core, const struct request *request, bool slabs);
 
-/**
- * plan_clear() - free what a plan holds
- * @plan: the plan
- */
 void plan_clear(struct plan *plan);
 
 /**
  * plan_price() - the price of a plan
- * @core: the pool's core; its lock is held
+ * @core: the pool's core
  * @plan: the plan
  * @room: bytes that the device could create
  * @forecast: receives the way and the price

@@ -82,17 +82,10 @@ extern const struct policy policy_shareable;
  */
 void policy_init(struct core *core, struct packed *packed, const struct backend_info *info);
 
-/**
- * policy_clear() - give back what the policy of a pool remembers
- * @packed: the state
- */
+/* Gives back what the policy of a pool remembers. */
 void policy_clear(struct packed *packed);
 
-/**
- * policy_of() - the policy that serves a request
- * @core: the core of the pool
- * @bytes: its size, of core_round()
- */
+/* The policy that serves a request of so many bytes, of core_round(). */
 const struct policy *policy_of(const struct core *core, size_t bytes);
 
 #endif /* POLICY_H */

@@ -51,22 +51,10 @@ int trim_at_rest(struct core *core, uint64_t keep, uint64_t *released);
  */
 int trim_bytes(struct core *core, uint64_t bytes);
 
-/**
- * trim_is_free() - whether an extent can go back to the device
- * @core: the pool's core
- * @extent: the extent
- *
- * It cannot while work is pending on it, at any of its mappings.
- */
+/* Whether an extent can go back to the device. It cannot while work is pending on it, at any of its mappings. */
 bool trim_is_free(struct core *core, const struct extent *extent);
 
-/**
- * trim_extent() - release an extent, if it can go
- * @core: the pool's core, its backend entered
- * @extent: the extent
- *
- * Return: 0, or an error of the backend.
- */
+/* Releases an extent, if it can go. Returns 0, or an error of the backend. */
 int trim_extent(struct core *core, struct extent *extent);
 
 /**
