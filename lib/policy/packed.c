@@ -99,9 +99,18 @@ static int commit_recall(struct core *core, struct plan *plan, uint64_t *addr)
 	return 0;
 }
 
+/* Whether a block of pages is one that another stream has freed, whose work is complete. */
+static bool changes_stream(struct core *core, const struct plan *plan)
+{
+	const struct region *region = core->regions.keeps ? NULL : region_at(&core->regions, plan->addr);
+
+	return region && region->stream && region->stream != plan->request->stream && !event_pending(region->event);
+}
+
 static int commit_range(struct core *core, const struct plan *plan, uint64_t *addr)
 {
 	const struct request *request = plan->request;
+	bool stolen = changes_stream(core, plan);
 	int err;
 
 	*addr = plan->addr;
@@ -109,6 +118,8 @@ static int commit_range(struct core *core, const struct plan *plan, uint64_t *ad
 		alias_claim(core, *addr, request->size);
 	note_range(core, plan);
 	err = take_range(core, &core->regions, request, addr);
+	/* A stream that has to wait counts in any case. */
+	core->counts.steals += !err && stolen;
 	core->counts.reuses += !err && plan->way != PLAN_EXCHANGE;
 	return err;
 }

@@ -200,6 +200,7 @@ static void test_order_of_events(void)
 
 	g_assert_true(fixture_malloc(&f, 2, f.streams[1]) == a);
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 0);
+	g_assert_cmpuint(fixture_stats(&f).steals, ==, 1);
 	fixture_close(&f);
 }
 
