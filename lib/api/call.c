@@ -59,12 +59,18 @@ static int pool_leave(struct vpmm_pool *pool, int err)
 	return api_leave(pool, err);
 }
 
-/* Logs the failure of a call that has left the pool already. What it undid may have given memory back. */
+/*
+ * Logs the failure of a call that has left the pool already. What it undid may have given memory back. In a forked
+ * child the pool has no log, as another thread may have had its lock when the process was forked.
+ */
 int api_fail(struct vpmm_pool *pool, int err)
 {
-	int cancel = cancel_hold();
 	GList *messages;
+	int cancel;
 
+	if (G_UNLIKELY(pool->core.generation != api_defaults.generation))
+		goto out;
+	cancel = cancel_hold();
 	lock_acquire(&pool->core.lock);
 	log_add(&pool->core.log, VPMM_LOG_ERROR, "%s", error_get());
 	messages = log_take(&pool->core.log);
@@ -72,6 +78,7 @@ int api_fail(struct vpmm_pool *pool, int err)
 	lock_release(&pool->core.lock);
 	log_deliver(&pool->core.log, messages);
 	cancel_release(cancel);
+out:
 	errno = -err;
 	return err;
 }

@@ -5,14 +5,77 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/api.h"
 #include "calls/pool.h"
+#include "calls/tags.h"
+#include "shared/shared.h"
 #include "support/life-fixture.h"
+#include "vpmm-shared.h"
 
 /* A child that hangs is a failure; nothing else depends on how long this is. */
 #define HANGS_SECONDS 120
+
+/* What the process has when it forks. */
+static vpmm_tag tag;
+static void *range;
+static int ends[2];
+
+/* A child's calls that all_fail() lacks, with the block as @ptr. */
+#define OTHER_CALLS(pool, ptr) \
+	vpmm_realloc(pool, &(ptr), 3 * PAGE, NULL), \
+	vpmm_malloc_growable(pool, &(ptr), PAGE, 2 * PAGE, NULL), \
+	vpmm_malloc_aligned(pool, &(ptr), PAGE, PAGE, NULL), \
+	vpmm_malloc_flags(pool, &(ptr), PAGE, NULL, VPMM_IDLE), \
+	vpmm_malloc_flags(pool, &(ptr), PAGE, NULL, VPMM_SHAREABLE), \
+	vpmm_send(pool, ptr, ends[0]), \
+	vpmm_lend(pool, ptr, ends[0]), \
+	vpmm_lend_key(pool, ptr, &(uint64_t [3]){ 0 }[0], &(size_t){ 0 }), \
+	vpmm_receive(pool, &(ptr), NULL, ends[1]), \
+	vpmm_capture_group(pool, 1, 1), \
+	vpmm_pool_set_limit(pool, 0), \
+	vpmm_pool_reset_peaks(pool), \
+	vpmm_pool_save_plan(pool), \
+	vpmm_tag_stats(pool, tag, &(struct vpmm_tag_stats){ .size = sizeof(struct vpmm_tag_stats) }), \
+	vpmm_tag_limit(pool, tag, 0), \
+	vpmm_pause_prepare(pool, tag), \
+	vpmm_pause(pool, tag, 0), \
+	vpmm_resume(pool, tag, NULL), \
+	vpmm_lookup(ptr, &(struct vpmm_allocation){ .size = sizeof(struct vpmm_allocation) }), \
+	vpmm_shared_alloc(pool, &(ptr), PAGE, 0), \
+	vpmm_shared_free(pool, range, NULL), \
+	vpmm_migrate(pool, range, PAGE, VPMM_DEVICE, NULL, NULL, NULL), \
+	vpmm_locate(pool, range, PAGE, NULL), \
+	vpmm_fault(pool, range, PAGE, VPMM_DEVICE, 0), \
+	vpmm_advise(pool, range, PAGE, VPMM_ADVISE_PREFER_HOST), \
+	vpmm_pin(pool, range, PAGE), \
+	vpmm_unpin(pool, range, PAGE), \
+	vpmm_shared_stats(pool, &(struct vpmm_shared_stats){ .size = sizeof(struct vpmm_shared_stats) }), \
+	vpmm_mirror_register(pool, &(struct vpmm_mirror *){ NULL }, &mirror_ops, NULL)
+
+static void be_told(struct vpmm_mirror *mirror, void *data, enum vpmm_mirror_action action, void *start, void *end)
+{
+	(void)mirror;
+	(void)data;
+	(void)action;
+	(void)start;
+	(void)end;
+}
+
+/* Returns 0, or the number of the call that does not fail as it should. */
+static int others_fail(struct vpmm_pool *pool, void *live)
+{
+	const struct vpmm_mirror_ops mirror_ops = { .size = sizeof(mirror_ops), .update = be_told };
+	const int results[] = { OTHER_CALLS(pool, live) };
+
+	for (int i = 0; i < (int)G_N_ELEMENTS(results); i++)
+		if (results[i] != -EBUSY)
+			return i + 1;
+	return 0;
+}
 
 /* All that a child may try. Returns its exit status. */
 static int be_a_child(struct vpmm_pool *pool, void *live)
@@ -34,6 +97,16 @@ static int be_a_child(struct vpmm_pool *pool, void *live)
 	if (vpmm_pool_abandon(pool) != -EBUSY || vpmm_pool_abandon(NULL) != -EBUSY)
 		return 42;
 	vpmm_pool_destroy(pool);
+	for (int tagged = 0; tag && tagged < 2; tagged++) {
+		if (tagged)
+			vpmm_tag_set(tag);
+		failed = others_fail(pool, live);
+		if (failed)
+			return 50 + failed;
+		failed = others_fail(NULL, live);
+		if (failed)
+			return 100 + failed;
+	}
 	return 0;
 }
 
@@ -197,6 +270,46 @@ static void test_fork_while_locked(void)
 	}
 }
 
+/* Threads that do not exist in the child had every lock that a test can take. */
+static void test_fork_while_all_locked(void)
+{
+	struct fixture f;
+	struct tags *tags;
+	pid_t child;
+	void *live;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_tag_open("fork", VPMM_TAG_PAUSABLE, &tag));
+	vpmm_tag_set(tag);
+	live = fixture_malloc(&f, 1, NULL);
+	vpmm_tag_set(0);
+	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), ==, 0);
+	if (vpmm_shared_alloc(f.pool, &range, PAGE, 0))
+		range = live;
+	tags = pool_tags(f.pool);
+	lock_acquire(&api_defaults.lock);
+	lock_acquire(&f.pool->making);
+	lock_acquire(&f.pool->core.lock);
+	brief_acquire(&f.pool->core.account.lock);
+	lock_acquire(&tags->lock);
+	lock_acquire(&shared_lock);
+	child = fork_child(f.pool, live);
+	lock_release(&shared_lock);
+	lock_release(&tags->lock);
+	brief_release(&f.pool->core.account.lock);
+	lock_release(&f.pool->core.lock);
+	lock_release(&f.pool->making);
+	lock_release(&api_defaults.lock);
+	g_assert_cmpint(wait_for(child), ==, 0);
+	if (range != live)
+		assert_ok(vpmm_shared_free(f.pool, range, NULL));
+	range = NULL;
+	fixture_free(&f, live, NULL);
+	fixture_close(&f);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 static void *make_default_pool(void *data)
 {
 	void *ptr;
@@ -259,6 +372,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/fork/calls", test_fork);
 	g_test_add_func("/fork/grandchild", test_fork_grandchild);
 	g_test_add_func("/fork/while-locked", test_fork_while_locked);
+	add_alone("/fork/while-all-locked", test_fork_while_all_locked);
 	add_alone("/fork/before-use", fork_before_use);
 	add_alone("/fork/after-failure", fork_after_failure);
 	add_alone("/fork/while-made", fork_while_made);
