@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #define _GNU_SOURCE 1
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <search.h>
@@ -17,7 +16,6 @@
 #include "preload/settings.h"
 #include "util/captures.h"
 #include "util/clock.h"
-#include "util/descriptor.h"
 
 /*
  * So many records of a second are written at once, so that of a program that allocates and then computes nothing is
@@ -55,7 +53,6 @@ static atomic_ullong submissions;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum { CLOSED, OPEN, FAILED } state;
 static FILE *file;
-static struct descriptor sink;	/* what @file writes to */
 static struct {
 	void *blocks;			/* tree of struct block */
 	unsigned int pool;		/* its number in the file; 0: none yet */
@@ -119,45 +116,6 @@ static const char *variable(void)
 	return setting_value("VPMM_PRELOAD_TRACE") ? "VPMM_PRELOAD_TRACE" : "VPMM_TRACE";
 }
 
-/* The program may have closed it with all that it does not know, and what has its number is the program's. */
-static ssize_t write_sink(void *cookie, const char *bytes, size_t size)
-{
-	size_t done = 0;
-	ssize_t n;
-
-	(void)cookie;
-	while (done < size) {
-		if (!descriptor_is_own(&sink)) {
-			errno = EBADF;
-			break;
-		}
-		if (!descriptor_may_have(sink.fd, (uint64_t)lseek(sink.fd, 0, SEEK_CUR) + size - done))
-			break;
-		n = write(sink.fd, bytes + done, size - done);
-		if (n < 0 && errno != EINTR)
-			break;
-		done += n > 0 ? (size_t)n : 0;
-	}
-	return (ssize_t)done;
-}
-
-/* A stream that writes to what another was opened for, by a number above standard error; the other is closed. */
-static FILE *make_stream(FILE *opened)
-{
-	static const cookie_io_functions_t functions = { .write = write_sink };
-	FILE *made = NULL;
-	int fd = fcntl(fileno(opened), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-
-	fclose(opened);
-	if (fd < 0)
-		return NULL;
-	sink = descriptor_note(fd);
-	made = fopencookie(NULL, "w", functions);
-	if (!made)
-		descriptor_close(&sink);
-	return made;
-}
-
 /* A record that is missing would make all that follow wrong. */
 static void stop_monitor(void)
 {
@@ -180,11 +138,6 @@ static void open_trace(void)
 	snprintf(line, sizeof(line), "# vpmm-trace 2 source=vpmm-preload process=%ld started=%llu\n", (long)getpid(),
 		 process_start());
 	file = file_open(variable(), O_TRUNC, line);
-	if (!file)
-		return;
-	file = make_stream(file);
-	if (!file)
-		stop_monitor();
 	if (!file || pthread_atfork(before_fork, parent_of_fork, child_of_fork))
 		return;
 	started = second = now();

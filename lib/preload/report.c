@@ -45,7 +45,7 @@ static char *read_stacks(void)
 		return NULL;
 	err = LIBRARY(vpmm_pool_dump, NULL, out);
 	if (fclose(out))
-		return NULL;
+		err = -1;
 	stacks = err ? NULL : strstr(dump, begin);
 	if (stacks)
 		stacks = strdup(stacks + 1);
@@ -74,7 +74,7 @@ void report_pool(int device)
 	stacks = read_stacks();
 	if (stacks)
 		fputs(stacks, file);
-	fclose(file);
+	file_close("VPMM_PRELOAD_REPORT", file);
 	free(stacks);
 }
 
@@ -180,5 +180,5 @@ static void __attribute__((destructor)) report_nothing(void)
 		print_text(file, front);
 	}
 	fputs("}\n", file);
-	fclose(file);
+	file_close("VPMM_PRELOAD_REPORT", file);
 }

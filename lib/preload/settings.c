@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#define _GNU_SOURCE 1
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -7,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "preload/settings.h"
 #include "util/descriptor.h"
@@ -150,6 +153,57 @@ static void pass_over(char *path, size_t size, const char *line)
 		snprintf(path + length, size - length, ".%u", ++number);
 }
 
+/*
+ * The program may have closed it with all that it does not know, and what has its number is the program's. Beyond the
+ * limit of a file's size a signal would end the program.
+ */
+static ssize_t write_opened(void *cookie, const char *bytes, size_t size)
+{
+	const struct descriptor *file = cookie;
+	size_t done = 0;
+	off_t end;
+	ssize_t n;
+
+	while (done < size) {
+		if (!descriptor_is_own(file)) {
+			errno = EBADF;
+			break;
+		}
+		end = lseek(file->fd, 0, SEEK_END);
+		if (!descriptor_may_have(file->fd, (end > 0 ? (uint64_t)end : 0) + size - done))
+			break;
+		n = write(file->fd, bytes + done, size - done);
+		if (n < 0 && errno != EINTR)
+			break;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return (ssize_t)done;
+}
+
+static int close_opened(void *cookie)
+{
+	descriptor_close(cookie);
+	free(cookie);
+	return 0;
+}
+
+static FILE *make_stream(int fd)
+{
+	static const cookie_io_functions_t functions = { .write = write_opened, .close = close_opened };
+	struct descriptor *cookie = malloc(sizeof(*cookie));
+	FILE *made = NULL;
+
+	if (cookie) {
+		*cookie = descriptor_note(fd);
+		made = fopencookie(cookie, "w", functions);
+	}
+	if (!made) {
+		free(cookie);
+		close(fd);
+	}
+	return made;
+}
+
 FILE *file_open(const char *variable, int flag, const char *line)
 {
 	const char *name = getenv(variable);
@@ -163,8 +217,14 @@ FILE *file_open(const char *variable, int flag, const char *line)
 	if (line)
 		pass_over(path, sizeof(path), line);
 	fd = descriptor_raise(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flag, 0666));
-	file = fd < 0 ? NULL : fdopen(fd, flag & O_APPEND ? "a" : "w");
+	file = fd < 0 ? NULL : make_stream(fd);
 	if (!file)
 		fprintf(stderr, "libvpmm-preload: %s=%s: %m\n", variable, name);
 	return file;
+}
+
+void file_close(const char *variable, FILE *file)
+{
+	if (fclose(file))
+		fprintf(stderr, "libvpmm-preload: %s=%s: %m\n", variable, getenv(variable));
 }

@@ -44,11 +44,23 @@ const char *setting_value(const char *variable);
  * @flag: O_APPEND or O_TRUNC
  * @line: a file that begins with this line is not opened, but one with a dot and a number behind its name; NULL: any is
  *
- * Says on standard error what went wrong.
+ * Says on standard error what went wrong. A file of another process may grow at the same time, if all append.
  *
  * Context: any thread.
- * Return: NULL if it cannot be opened.
+ * Return: a stream that fails to write once the program has closed its descriptor, or the file may not grow any more;
+ *	NULL if it cannot be opened.
  */
 FILE *file_open(const char *variable, int flag, const char *line);
+
+/**
+ * file_close() - close such a file
+ * @variable: as for file_open()
+ * @file: the stream, of which no more than a buffer was not written yet
+ *
+ * Says on standard error if it could not be written.
+ *
+ * Context: any thread.
+ */
+void file_close(const char *variable, FILE *file);
 
 #endif /* PRELOAD_SETTINGS_H */

@@ -90,4 +90,18 @@ if cp tests/preload/.libs/quota.so "$name" 2>/dev/null; then
 else
 	skip "a name that is no UTF-8 in the report" "the file system has none"
 fi
+
+# reported FILE: the status of a program with a report in FILE, and what it says; it goes on without one
+reported()
+{
+	LD_PRELOAD=$preload VPMM_PRELOAD_REPORT=$1 tests/preload/run-program plain=1x1 2>&1
+	echo "exit status $?"
+}
+verdict "a report on a full disk" "$(reported /dev/full >"$work/out"
+	says out "VPMM_PRELOAD_REPORT=/dev/full: No space left on device"; says out "exit status 0")"
+# The memory of the host backend is a file, too.
+verdict "a report beyond the limit of a file's size" "$(
+	truncate -s 2G "$work/large"
+	(ulimit -f 1048576; reported "$work/large") | cat >"$work/out"
+	says out "VPMM_PRELOAD_REPORT=$work/large: File too large"; says out "exit status 0")"
 echo "1..$count"
