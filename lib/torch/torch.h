@@ -159,7 +159,7 @@ int vpmm_torch_take(const char *name, int device, void **ptr, size_t *lead, size
 /* Unmaps it, behind all work. */
 void vpmm_torch_drop(void *ptr);
 
-/* The text for an error of giving or taking a name. For other errors it is the library's latest one. */
+/* The text for an error of the thread's latest call that gives or takes a name. */
 const char *vpmm_torch_explain(int err);
 
 #endif /* VPMM_TORCH_H */

@@ -181,7 +181,7 @@ struct torch_class {
 	 */
 	int (*take_shared)(const char *name, int device, void **ptr, size_t *lead, size_t *size);
 	void (*drop_shared)(void *ptr);
-	/* The text for an error of share() or take_shared(). */
+	/* The text for an error of share() or take_shared(), the thread's latest call of either. */
 	const char *(*explain_sharing)(int err);
 	const char *(*last_error)(void);
 };

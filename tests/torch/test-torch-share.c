@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -125,7 +126,7 @@ static int ask_to_take(const struct other *other, const char *name, size_t offse
 {
 	char line[2 * TORCH_NAME];
 
-	snprintf(line, sizeof(line), "%s %zu\n", name, offset);
+	snprintf(line, sizeof(line), "%.*s %zu\n", TORCH_NAME, name, offset);
 	tell(other, line);
 	hear_line(other, line, sizeof(line));
 	return atoi(line);
@@ -333,7 +334,8 @@ static int other_is_refused(void)
 	char *block = new_block(100, NULL), name[TORCH_NAME];
 	size_t offset;
 
-	return table->share(block, name, &offset) != -ENOTSUP || !strstr(vpmm_last_error(), "VPMM_EXPORT");
+	return table->share(block, name, &offset) != -ENOTSUP ||
+	       !strstr(table->explain_sharing(-ENOTSUP), "VPMM_EXPORT");
 }
 
 static void test_option_needed(void)
@@ -344,6 +346,31 @@ static void test_option_needed(void)
 	other = spawn("refused");
 	g_setenv("VPMM_EXPORT", "auto", TRUE);
 	other_end(&other);
+}
+
+/* Each error has its own text, whatever failed before it in the library. */
+static void test_texts(void)
+{
+	struct other other = spawn("give");
+	struct rlimit limit, none_left;
+	char name[TORCH_NAME];
+	size_t lead, size;
+	void *ptr;
+
+	hear_line(&other, name, sizeof(name));
+	assert_ok(table->take_shared(name, 0, &ptr, &lead, &size));
+	table->drop_shared(ptr);
+	g_assert_cmpint(getrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+	none_left = (struct rlimit){ 0, limit.rlim_max };
+	g_assert_cmpint(vpmm_free(NULL, &ptr, NULL), ==, -EINVAL);
+	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &none_left), ==, 0);
+	g_assert_cmpint(table->take_shared(name, 0, &ptr, &lead, &size), ==, -EMFILE);
+	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+	g_assert_nonnull(strstr(table->explain_sharing(-EMFILE), "Too many open files"));
+	tell(&other, "e");
+	other_end(&other);
+	g_assert_cmpint(table->take_shared(name, 0, &ptr, &lead, &size), ==, -ESRCH);
+	g_assert_nonnull(strstr(table->explain_sharing(-ESRCH), "has ended"));
 }
 
 static int do_other(const char *what)
@@ -376,6 +403,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch-share/many", test_many);
 	g_test_add_func("/torch-share/fork", test_fork);
 	g_test_add_func("/torch-share/closed", test_closed);
+	g_test_add_func("/torch-share/texts", test_texts);
 	g_test_add_func("/torch-share/option-needed", test_option_needed);
 	return g_test_run();
 }
