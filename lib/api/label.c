@@ -28,7 +28,7 @@ static size_t round_for(const struct vpmm_pool *pool, size_t size, enum tagged_k
 /* Counts a block as the pool does: one in a capture, or one that shrank, may be larger than it was taken to be. */
 static void correct_size(struct tagged *block)
 {
-	block->size = lookup_bytes(block->pool, block->addr);
+	block->size = lookup_bytes(block->pool, block->addr, &block->by_driver);
 }
 
 static int enter_and_make(struct tags *tags, vpmm_tag tag, struct vpmm_pool **arena)

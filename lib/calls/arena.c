@@ -71,11 +71,10 @@ static void add_arena(struct vpmm_pool *arena, struct vpmm_tag_stats *stats)
 
 	lock_acquire(&arena->core.lock);
 	hollow = arena->core.extents.hollow;
-	stats->mapped += (hollow ? 0 : core_mapped(&arena->core)) + arena->core.small_live;
-	stats->kept += arena->core.small_live;
+	stats->mapped += hollow ? 0 : core_mapped(&arena->core);
 	lock_release(&arena->core.lock);
 	if (hollow)
-		stats->paused = stats->live - MIN(stats->live, stats->kept);
+		stats->paused = stats->live - stats->kept;
 	stats->saved = atomic_load(&arena->arena->saved_bytes);
 }
 

@@ -112,7 +112,7 @@ int lookup_refuse(struct vpmm_pool *pool, uint64_t addr)
 	return error_set(-EINVAL, NONE_STARTS "%s", is_of_another(pool, addr) ? ": it is an address of another pool" : "");
 }
 
-size_t lookup_bytes(struct vpmm_pool *pool, uint64_t addr)
+size_t lookup_bytes(struct vpmm_pool *pool, uint64_t addr, bool *by_driver)
 {
 	const struct region *region;
 	const struct small *small;
@@ -126,6 +126,7 @@ size_t lookup_bytes(struct vpmm_pool *pool, uint64_t addr)
 		bytes = region->size;
 	else
 		bytes = small->shareable ? small->shareable->bytes : small->size;
+	*by_driver = small && !small->shareable;
 	lock_release(&pool->core.lock);
 	return bytes;
 }

@@ -4,6 +4,7 @@
 #define QUERY_H
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct CUstream_st;
@@ -59,9 +60,10 @@ int lookup_refuse(struct vpmm_pool *pool, uint64_t addr);
  * lookup_bytes() - the bytes that a pool counts for an allocation
  * @pool: the pool, its lock not held
  * @addr: where the allocation starts, which nobody frees or resizes meanwhile
+ * @by_driver: receives whether the driver's allocator serves it
  *
  * Return: bytes, with the size rounded up.
  */
-size_t lookup_bytes(struct vpmm_pool *pool, uint64_t addr);
+size_t lookup_bytes(struct vpmm_pool *pool, uint64_t addr, bool *by_driver);
 
 #endif /* QUERY_H */

@@ -76,7 +76,7 @@ int tags_admit(struct tags *tags, vpmm_tag word, size_t size)
 /* Whether pausing the tag leaves it. */
 static bool stays_mapped(const struct tags *tags, const struct tagged *block)
 {
-	return block->pool == tags->pool;
+	return block->pool == tags->pool || block->by_driver;
 }
 
 static void count(struct tag_counts *counts, const struct tagged *block, bool kept)

@@ -35,6 +35,7 @@ enum tagged_kind {
  * @requested: bytes of the request
  * @word: the tag and its bits
  * @pool: what serves it: the arena of the tag, or the pool
+ * @by_driver: the driver's allocator serves it for @pool
  */
 struct tagged {
 	uint64_t addr;
@@ -43,6 +44,7 @@ struct tagged {
 	size_t requested;
 	vpmm_tag word;
 	struct vpmm_pool *pool;
+	bool by_driver;
 };
 
 /**
@@ -52,7 +54,7 @@ struct tagged {
  * @peak_live: the most that @live was
  * @requested: bytes as requested
  * @blocks: number of blocks
- * @kept: bytes of @live that are not in the arena, and so stay when the tag is paused
+ * @kept: bytes of @live that are not in extents of the arena, and so stay when the tag is paused
  * @limit: bytes that @live and @claimed may reach together; 0: any
  */
 struct tag_counts {

@@ -187,6 +187,34 @@ static void test_while_it_fails(void)
 	fixture_close(&f);
 }
 
+/* Of a tag that is paused the driver's blocks have memory, but not those that were freed and whose free is deferred. */
+static void test_paused_beside_driver(void)
+{
+	struct vpmm_tag_stats stats;
+	struct fixture f;
+	void *small[2];
+	vpmm_tag tag;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .small = VPMM_SMALL_DRIVER });
+	tag = tag_get("pausable", VPMM_TAG_PAUSABLE);
+	tag_malloc(f.pool, tag, 3 * PAGE, 1, f.streams[0]);
+	for (unsigned int i = 0; i < 2; i++)
+		small[i] = tag_malloc(f.pool, tag, 1000, 2, f.streams[0]);
+	assert_ok(vpmm_use(f.pool, small[0], f.streams[1]));
+	assert_ok(vpmm_pause(f.pool, tag, 0));
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	assert_ok(vpmm_free(f.pool, small[0], f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 1000);
+	stats = tag_stats(f.pool, tag);
+	g_assert_cmpuint(stats.live, ==, 3 * PAGE + 1000);
+	g_assert_cmpuint(stats.kept, ==, 1000);
+	g_assert_cmpuint(stats.mapped, ==, 1000);
+	g_assert_cmpuint(stats.paused, ==, 3 * PAGE);
+	g_assert_cmpuint(fixture_stats(&f).paused, ==, stats.paused);
+	assert_ok(vpmm_resume(f.pool, tag, f.streams[0]));
+	fixture_close(&f);
+}
+
 static int malloc_growable(struct vpmm_pool *pool, void **ptr, struct CUstream_st *stream)
 {
 	return vpmm_malloc_growable(pool, ptr, 1000, 8 * PAGE, stream);
@@ -524,6 +552,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/tag/realloc", test_realloc);
 	g_test_add_func("/tag/limit", test_limit);
 	g_test_add_func("/tag/while-it-fails", test_while_it_fails);
+	g_test_add_func("/tag/paused-beside-driver", test_paused_beside_driver);
 	fixture_add_rows("/tag/whole", wholes, test_whole);
 	g_test_add_func("/tag/whole-resized", test_whole_resized);
 	g_test_add_func("/tag/whole-captured", test_whole_captured);
