@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "cli.h"
 #include "json.h"
 #include "units.h"
 
@@ -162,7 +163,7 @@ static void json_line(const struct bench *b, const struct bench_row *row)
 	if (!isnan(ratio))
 		json_decimal(&json, "ratio", ratio, 4);
 	json_end(&json);
-	fflush(stdout);
+	cli_flush_output();
 }
 
 static void format_time(char text[UNITS_TEXT], double seconds)
@@ -241,7 +242,7 @@ static void table_line(struct bench *b, const struct bench_row *row)
 		printf(" " FIGURE, text);
 	}
 	putchar('\n');
-	fflush(stdout);
+	cli_flush_output();
 }
 
 void bench_print(struct bench *b, const struct bench_row *row)
@@ -282,7 +283,7 @@ static void print_remark(struct bench *b, const struct bench_row *row, const cha
 		units_print_wrapped(stdout, 22, "  %.*s%*s %s: %s%s%s", (int)length, row->what, (int)left, "", key,
 				    who ? who : "", who ? ": " : "", why);
 	}
-	fflush(stdout);
+	cli_flush_output();
 }
 
 void bench_skip(struct bench *b, const struct bench_row *row, const char *format, ...)
@@ -365,5 +366,5 @@ void bench_print_setup(const struct bench *b)
 				    "Before each call of pair, live, small and regions, other work takes the "
 				    "processor's caches: it reads and writes %zu MiB. Only the calls are timed.",
 				    MIX_WORK_BYTES / BENCH_MIB);
-	fflush(stdout);
+	cli_flush_output();
 }

@@ -24,13 +24,22 @@ int cli_refuse(const char *format, ...)
 	return CLI_REFUSED;
 }
 
+/* Why a flush failed first: the stream notes only that one did. */
+static int output_error;
+
+void cli_flush_output(void)
+{
+	if (fflush(stdout) && !output_error)
+		output_error = errno;
+}
+
 int cli_finish_output(const char *what)
 {
-	errno = 0;
-	if (!fflush(stdout) && !ferror(stdout))
+	cli_flush_output();
+	if (!output_error && !ferror(stdout))
 		return 0;
-	/* A line that was flushed before has left its error in the stream, but not in errno. */
-	fail_set(-EIO, "writing %s failed%s%s", what, errno ? ": " : "", errno ? g_strerror(errno) : "");
+	fail_set(-EIO, "writing %s failed%s%s", what, output_error ? ": " : "",
+		 output_error ? g_strerror(output_error) : "");
 	return cli_refuse("%s", fail_text());
 }
 

@@ -44,6 +44,11 @@ bool cli_parse(const struct cli *cli, int *argc, char ***argv, int *status);
 int cli_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /**
+ * cli_flush_output() - have what was written to standard output arrive now; cli_finish_output() knows of a failure
+ */
+void cli_flush_output(void);
+
+/**
  * cli_finish_output() - find out whether everything written to standard output has arrived
  * @what: was written, such as "the report"
  *

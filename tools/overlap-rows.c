@@ -217,7 +217,6 @@ void overlap_rows_json(const struct overlap_rows *rows, FILE *out)
 		json_bool(&json, "least", row == find_best(rows));
 		json_end(&json);
 	}
-	fflush(out);
 }
 
 bool overlap_rows_failed(const struct overlap_rows *rows)

@@ -61,7 +61,6 @@ void report_json(FILE *out, const struct report_run *run, const struct report_ro
 	REPLAY_LEVELS(X)
 #undef X
 	json_end(&json);
-	fflush(out);
 }
 
 static char *short_name(const struct report_row *row)

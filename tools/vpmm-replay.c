@@ -202,6 +202,7 @@ static void keep_row(const struct report_run *run, struct report_row *row, const
 	if (options.json) {
 		progress_end(setup->progress);
 		report_json(stdout, run, row);
+		cli_flush_output();
 	}
 	g_array_append_vals(rows, row, 1);
 }
@@ -379,7 +380,7 @@ static int run_traces(const struct choice *choice)
 		report_table(stdout, &run, (struct report_row *)(void *)rows->data, rows->len);
 	if (err) {
 		/* The reason stands below the table, on a terminal. */
-		fflush(stdout);
+		cli_flush_output();
 		status = cli_refuse("%s", fail_text());
 	}
 	for (guint i = 0; i < rows->len && !status; i++) {
@@ -405,6 +406,7 @@ static int tell_overlap(const char *name, const struct choice *choice, bool *fai
 			overlap_rows_json(&rows, stdout);
 		else if (!err)
 			overlap_rows_table(&rows, stdout);
+		cli_flush_output();
 		*failed = *failed || overlap_rows_failed(&rows);
 		overlap_rows_clear(&rows);
 	}
@@ -422,7 +424,7 @@ static int tell_overlaps(const struct choice *choice)
 	for (char **name = options.traces; *name && !err; name++)
 		err = tell_overlap(*name, choice, &failed);
 	if (err) {
-		fflush(stdout);
+		cli_flush_output();
 		return cli_refuse("%s", fail_text());
 	}
 	return failed ? CLI_ERRORS : cli_finish_output("the report");

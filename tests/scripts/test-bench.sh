@@ -68,6 +68,11 @@ for option in help version; do
 		[ $? -eq 2 ] || echo "expected exit status 2"
 		says err "vpmm-bench: writing the $option failed: No space left on device")"
 done
+for option in "" --json; do
+	verdict "a full disk${option:+, $option}" "$(vpmm-bench $option --quick pair >/dev/full 2>"$work/err"
+		[ $? -eq 2 ] || echo "expected exit status 2"
+		says err "vpmm-bench: writing the figures failed: No space left on device")"
+done
 refuses "unknown option" "Unknown option --fast" --fast
 refuses "unknown benchmark" '"pairs" is no benchmark; there are all, pair, live, small, ' pairs
 refuses "unknown backend" '--backend: "gpu" is none, expected cuda, host or auto' --backend=gpu

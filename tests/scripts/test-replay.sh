@@ -334,7 +334,7 @@ for report in "" --json; do
 	verdict "a full disk${report:+, $report}" "$(
 		vpmm-replay $report "$traces/pipeline_streams.trace.gz" >/dev/full 2>"$work/err"
 		[ $? -eq 2 ] || echo "expected exit status 2"
-		says err "vpmm-replay: writing the report failed")"
+		says err "vpmm-replay: writing the report failed: No space left on device")"
 done
 verdict "lag without verification" "$(in_pages replay 0 --json --lag=1ms "$traces/pipeline_streams.trace.gz"
 	is errors 0; equal peak_mapped peak_rounded; more waits 0)"
