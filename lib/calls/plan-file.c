@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +23,9 @@
 #define PART ((uint64_t)20 << 40)
 #define SLABS ((uint64_t)10 << 40)
 #define PARTS 3
+
+/* As many links in a row as Linux follows. */
+#define LINKS_MOST 40
 
 /* So long the exit of a process waits for a thread that is in a call. */
 #define EXIT_MS 1000
@@ -96,10 +98,14 @@ static int write_text(int fd, const GString *text)
 	return 0;
 }
 
-/* Beside the file, so that it can be renamed; whoever can read the folder's files can read it, as the umask has it. */
+/*
+ * Beside the file, so that it can be renamed, by a name of its own, as that of the file may be as long as there can be;
+ * whoever can read the folder's files can read it, as the umask has it.
+ */
 static int write_beside(const char *name, const GString *text)
 {
-	char *beside = g_strdup_printf("%s.%ld.XXXXXX", name, (long)getpid());
+	char *folder = g_path_get_dirname(name);
+	char *beside = g_strdup_printf("%s/.vpmm-plan.%ld.XXXXXX", folder, (long)getpid());
 	int fd, err;
 
 	fd = descriptor_raise(g_mkstemp_full(beside, O_WRONLY | O_CLOEXEC, 0666));
@@ -111,6 +117,7 @@ static int write_beside(const char *name, const GString *text)
 	if (err)
 		unlink(beside);
 	g_free(beside);
+	g_free(folder);
 	return err;
 }
 
@@ -139,17 +146,33 @@ static int check_old(const char *name)
 	return err;
 }
 
+/* What a link leads to, also if it is not there yet: a link stays. To be freed with g_free(). */
+static char *follow_links(const char *name)
+{
+	char *path = g_strdup(name), *target;
+
+	for (unsigned int i = 0; i < LINKS_MOST && (target = g_file_read_link(path, NULL)); i++) {
+		char *folder = g_path_get_dirname(path);
+
+		g_free(path);
+		path = g_path_is_absolute(target) ? g_strdup(target) : g_build_filename(folder, target, NULL);
+		g_free(folder);
+		g_free(target);
+	}
+	return path;
+}
+
 /* As check_old(), and whether a file can be created beside it. */
 static int check_plan_place(const char *name)
 {
-	char *real = realpath(name, NULL), *folder = g_path_get_dirname(real ? real : name);
+	char *path = follow_links(name), *folder = g_path_get_dirname(path);
 	int err;
 
 	err = check_old(name);
 	if (!err && access(folder, W_OK | X_OK))
 		err = -errno;
 	g_free(folder);
-	free(real);
+	g_free(path);
 	return err;
 }
 
@@ -159,16 +182,15 @@ static int cannot_write(int err, const char *name)
 			 err == -EINVAL ? "something else than a plan is there, and stays" : g_strerror(-err));
 }
 
-/* A link to a plan stays. */
 int plan_file_write(const char *name, GString *text)
 {
-	char *real = realpath(name, NULL);
+	char *path = follow_links(name);
 	int err;
 
 	err = check_old(name);
 	if (!err)
-		err = write_beside(real ? real : name, text);
-	free(real);
+		err = write_beside(path, text);
+	g_free(path);
 	g_string_free(text, TRUE);
 	return err ? cannot_write(err, name) : 0;
 }

@@ -335,21 +335,51 @@ static void test_unwritable(void)
 	g_free(nowhere);
 }
 
-/* A link to a file stays one. */
+/* A link to a file stays one, also if the file is still to come. */
 static void test_link(void)
 {
 	char *text = written(1), *link = g_build_filename(folder, "link", NULL);
+	char *second = g_build_filename(folder, "second", NULL);
 	struct fixture f;
 
 	g_assert_cmpint(symlink("plan", link), ==, 0);
-	fixture_open(&f, plan_opts(link));
-	g_assert_cmpuint(fixture_stats(&f).mapped, >, 0);
-	fixture_malloc(&f, 3, f.streams[0]);
-	fixture_close(&f);
-	g_assert_true(g_file_test(link, G_FILE_TEST_IS_SYMLINK));
+	g_assert_cmpint(symlink(link, second), ==, 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		fixture_open(&f, plan_opts(second));
+		g_assert_true((fixture_stats(&f).mapped > 0) == (i == 0));
+		fixture_malloc(&f, 3, f.streams[0]);
+		if (i == 0)
+			g_remove(file);
+		assert_ok(vpmm_pool_save_plan(f.pool));
+		fixture_close(&f);
+		g_assert_true(g_file_test(link, G_FILE_TEST_IS_SYMLINK));
+		g_assert_true(g_file_test(second, G_FILE_TEST_IS_SYMLINK));
+		g_assert_true(g_file_test(file, G_FILE_TEST_IS_REGULAR));
+		g_remove(file);
+	}
+	g_remove(second);
 	g_remove(link);
+	g_free(second);
 	g_free(link);
 	g_free(text);
+}
+
+/* A file can have the longest name that there is: what is written beside it has a name of its own. */
+static void test_longest_name(void)
+{
+	char name[NAME_MAX + 1], *longest;
+	struct fixture f;
+
+	memset(name, 'n', NAME_MAX);
+	name[NAME_MAX] = '\0';
+	longest = g_build_filename(folder, name, NULL);
+	fixture_open(&f, plan_opts(longest));
+	fixture_malloc(&f, 3, f.streams[0]);
+	assert_ok(vpmm_pool_save_plan(f.pool));
+	fixture_close(&f);
+	g_assert_true(g_file_test(longest, G_FILE_TEST_IS_REGULAR));
+	g_remove(longest);
+	g_free(longest);
 }
 
 /* A pool on the fault backend of which the nth call of an operation fails; whether there was such a call. */
@@ -448,6 +478,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/plan/request", test_request);
 	g_test_add_func("/plan/unwritable", test_unwritable);
 	g_test_add_func("/plan/link", test_link);
+	g_test_add_func("/plan/longest-name", test_longest_name);
 	g_test_add_func("/plan/few-mappings", test_few_mappings);
 	g_test_add_func("/plan/faults", test_faults);
 	result = g_test_run();
