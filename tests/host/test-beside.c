@@ -222,11 +222,10 @@ static void call_use(struct caller *c)
 {
 	struct block *block = take(c);
 
-	if (block) {
-		expect(vpmm_use(any(c, 3) ? block->pool : NULL, block->ptr, streams[any(c, STREAMS)]));
-		put(c, block);
-	}
-	expect(vpmm_use(NULL, (char *)any_address(c) + 1, streams[any(c, STREAMS)]));
+	if (!block)
+		return;
+	expect(vpmm_use(any(c, 3) ? block->pool : NULL, block->ptr, streams[any(c, STREAMS)]));
+	put(c, block);
 }
 
 static void call_lookup(struct caller *c)
@@ -235,7 +234,6 @@ static void call_lookup(struct caller *c)
 
 	expect(vpmm_lookup(any_address(c), &found));
 	vpmm_host_view(any_address(c));
-	expect(vpmm_free(NULL, (char *)any_address(c) + 1, any_stream(c)));
 }
 
 static void call_look(struct caller *c)
