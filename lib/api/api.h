@@ -86,15 +86,16 @@ static inline bool api_is_plain(const struct vpmm_pool *pool)
 
 /**
  * api_owner() - find the pool that a block is allocated from
- * @addr: where the block starts, or an address inside of it
- * @otherwise: the pool to return if none has the block; NULL: none
+ * @addr: where the block starts
+ * @pool: a pool that the caller asks itself, or NULL; receives the pool of the block, which cannot be destroyed as long
+ *	as nobody frees the block, and stays as it is if there is none
  *
  * Waits for no call of another pool than the block's.
  *
  * Context: no lock held; not in a forked child.
- * Return: the pool, which cannot be destroyed as long as nobody frees the block; or @otherwise.
+ * Return: 0, or -EINVAL: the address is inside of a block of another pool, which the error names.
  */
-struct vpmm_pool *api_owner(uint64_t addr, struct vpmm_pool *otherwise) G_GNUC_INTERNAL;
+int api_owner(uint64_t addr, struct vpmm_pool **pool) G_GNUC_INTERNAL;
 
 /**
  * api_find_default() - the default pool of the current device

@@ -397,8 +397,8 @@ static int free_entered(struct vpmm_pool *pool, void *ptr, struct CUstream_st *s
 	__attribute__((noinline));
 static int free_entered(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, int freed, bool given)
 {
-	struct vpmm_pool *owner = given ? pool : api_owner((uintptr_t)ptr, pool);
-	int err;
+	struct vpmm_pool *owner = pool;
+	int err = given ? 0 : api_owner((uintptr_t)ptr, &owner);
 
 	if (owner != pool) {
 		pool->core.backend->ops->leave(pool->core.backend);
@@ -406,8 +406,9 @@ static int free_entered(struct vpmm_pool *pool, void *ptr, struct CUstream_st *s
 	}
 	api_lock(pool);
 	/* A wrong address is reported rather than a wrong stream; and one under capture is not wrong. */
-	err = freed && freed != -EBUSY && pool_knows(pool, (uintptr_t)ptr) ? freed :
-	      pool_free(pool, (uintptr_t)ptr, stream);
+	if (!err)
+		err = freed && freed != -EBUSY && pool_knows(pool, (uintptr_t)ptr) ? freed :
+		      pool_free(pool, (uintptr_t)ptr, stream);
 	if (err)
 		error_add(err, "%p", ptr);
 	else

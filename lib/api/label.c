@@ -122,13 +122,14 @@ static bool take_of(struct vpmm_pool *pool, const void *ptr, struct tagged *bloc
 static bool take_tag(struct vpmm_pool *pool, const void *ptr, struct tagged *block)
 {
 	bool given = pool;
-	struct vpmm_pool *owner;
+	struct vpmm_pool *owner = NULL;
 
 	if (!given && api_find_default(&pool))
 		return false;
 	if (pool && take_of(pool, ptr, block))
 		return true;
-	owner = given ? NULL : api_owner((uintptr_t)ptr, NULL);
+	if (given || api_owner((uintptr_t)ptr, &owner))
+		return false;
 	return owner && owner != pool && take_of(owner, ptr, block);
 }
 

@@ -312,16 +312,17 @@ int vpmm_pool_abandon(struct vpmm_pool *pool)
 	return error_set(-EBUSY, "vpmm_pool_abandon: the pool is being destroyed");
 }
 
-/* A block that @addr is inside of counts as well: only its own pool can name it in the error. */
-static bool has_block(struct vpmm_pool *pool, uint64_t addr)
+/* Whether a block starts at @addr. Return: 0; -EINVAL: @addr is inside of one, which the error names. */
+static int find_block(struct vpmm_pool *pool, uint64_t addr, bool *has)
 {
 	struct vpmm_allocation around = { .size = sizeof(around) };
-	bool has;
+	int err;
 
 	lock_acquire(&pool->core.lock);
-	has = pool_knows(pool, addr) || !lookup_pool(pool, addr, &around);
+	*has = pool_knows(pool, addr);
+	err = *has || lookup_pool(pool, addr, &around) ? 0 : lookup_refuse(pool, addr);
 	lock_release(&pool->core.lock);
-	return has;
+	return err;
 }
 
 /* The pool that has an address, which stays until address_leave(); NULL: none. */
@@ -331,20 +332,21 @@ static struct vpmm_pool *visit_owner(uint64_t addr, struct address_owner **owner
 	return g_atomic_int_get(&pools) ? address_visit(addr, owner) : NULL;
 }
 
-struct vpmm_pool *api_owner(uint64_t addr, struct vpmm_pool *otherwise)
+int api_owner(uint64_t addr, struct vpmm_pool **pool)
 {
 	struct address_owner *owner;
-	int cancel = cancel_hold();
-	struct vpmm_pool *pool = visit_owner(addr, &owner);
-	bool has;
+	int cancel = cancel_hold(), err = 0;
+	struct vpmm_pool *found = visit_owner(addr, &owner);
+	bool has = false;
 
-	if (pool) {
-		has = pool != otherwise && has_block(pool, addr);
+	if (found) {
+		if (found != *pool)
+			err = find_block(found, addr, &has);
 		address_leave(owner);
-		pool = has ? pool : NULL;
 	}
 	cancel_release(cancel);
-	return pool ? pool : otherwise;
+	*pool = has ? found : *pool;
+	return err;
 }
 
 /* As lookup_pool(). */
@@ -498,7 +500,9 @@ int api_find_owner(struct vpmm_pool **pool, const void *ptr)
 
 	if (err)
 		return err;
-	*pool = api_owner((uintptr_t)ptr, *pool);
+	err = api_owner((uintptr_t)ptr, pool);
+	if (err)
+		return error_add(err, "%p", ptr);
 	return *pool ? 0 : error_set(-EINVAL, "%p: no pool has an allocation that starts there", ptr);
 }
 

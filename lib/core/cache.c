@@ -222,7 +222,7 @@ static struct bin *bin_of(struct cache *cache, size_t size)
 	return bin;
 }
 
-static void add_block(struct cache *cache, struct region *region, bool lent)
+static void make_block(struct cache *cache, struct region *region, bool lent)
 {
 	struct block *block = cache->spare;
 
@@ -254,7 +254,7 @@ void cache_add(struct region *region, bool lent)
 	struct cache *cache = region->stream->cache;
 
 	brief_acquire(&cache->lock);
-	add_block(cache, region, lent);
+	make_block(cache, region, lent);
 	brief_release(&cache->lock);
 }
 
@@ -264,7 +264,7 @@ bool cache_enter(struct region *region, bool lent)
 	bool below;
 
 	brief_acquire(&cache->lock);
-	add_block(cache, region, lent);
+	make_block(cache, region, lent);
 	below = cache_is_below_peak(cache, region->size, region->requested);
 	if (below) {
 		cache->floor += (int64_t)region->size;

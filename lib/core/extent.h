@@ -296,7 +296,7 @@ GTreeNode *extent_size_from(struct extent_map *map, size_t limit);
  * @map: the map; extent_judge() has approved
  * @size: bytes, a multiple of the page size
  * @piece: bytes of each extent, a multiple of the page size; the last may be smaller
- * @counts: whether extent_add_live() will count allocations in them: for the packed policy, but not for slabs
+ * @counts: whether extent_add_live() will count allocations in them: for all but slabs
  * @extents: receives the extents, of struct extent, at its end
  *
  * Return: 0, or what the backend's create returns; then extent_release() was called for @extents.
