@@ -120,13 +120,15 @@ size_t lookup_bytes(struct vpmm_pool *pool, uint64_t addr, bool *by_driver)
 
 	lock_acquire(&pool->core.lock);
 	region = live_find(&pool->core, addr);
-	small = region ? NULL : small_find(&pool->core, addr);
-	assume(region || small);
-	if (region)
+	if (region) {
 		bytes = region->size;
-	else
+		*by_driver = false;
+	} else {
+		small = small_find(&pool->core, addr);
+		assume(small);
 		bytes = small->shareable ? small->shareable->bytes : small->size;
-	*by_driver = small && !small->shareable;
+		*by_driver = !small->shareable;
+	}
 	lock_release(&pool->core.lock);
 	return bytes;
 }

@@ -55,8 +55,8 @@ static struct CUstream_st *streams[STREAMS];
 static struct block *_Atomic places[BLOCKS];
 static _Atomic(void *) ranges[RANGES];
 /*
- * Addresses that may be of anything, or of nothing any more. A thread looks them up only, as the pool of a block may end
- * while a call that has found it goes on.
+ * Addresses that may be of anything, or of nothing any more. A thread gives calls no such start of a block, but to look
+ * it up, as the pool of a block may end while a call that has found it goes on.
  */
 static _Atomic uintptr_t addresses[BLOCKS];
 static vpmm_tag tags[TAGS];
@@ -234,6 +234,9 @@ static void call_lookup(struct caller *c)
 
 	expect(vpmm_lookup(any_address(c), &found));
 	vpmm_host_view(any_address(c));
+	/* No block starts there, so the pool of the address may end meanwhile. */
+	expect(vpmm_free(NULL, (char *)any_address(c) + 1, any_stream(c)));
+	expect(vpmm_use(NULL, (char *)any_address(c) + 1, streams[any(c, STREAMS)]));
 }
 
 static void call_look(struct caller *c)
