@@ -313,7 +313,7 @@ int vpmm_pool_abandon(struct vpmm_pool *pool)
 }
 
 /* Whether a block starts at @addr. Return: 0; -EINVAL: @addr is inside of one, which the error names. */
-static int find_block(struct vpmm_pool *pool, uint64_t addr, bool *has)
+static int look_for_block(struct vpmm_pool *pool, uint64_t addr, bool *has)
 {
 	struct vpmm_allocation around = { .size = sizeof(around) };
 	int err;
@@ -341,7 +341,7 @@ int api_owner(uint64_t addr, struct vpmm_pool **pool)
 
 	if (found) {
 		if (found != *pool)
-			err = find_block(found, addr, &has);
+			err = look_for_block(found, addr, &has);
 		address_leave(owner);
 	}
 	cancel_release(cancel);
