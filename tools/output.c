@@ -23,10 +23,13 @@ static bool is_replaceable(const char *name, const struct stat *st)
 /* NULL: there is no room for it beside the file. */
 static FILE *open_beside(struct output *output, const struct stat *before)
 {
+	char *folder = g_path_get_dirname(output->name);
 	FILE *file = NULL;
 	int fd;
 
-	output->beside = g_strdup_printf("%s.%ld.XXXXXX", output->name, (long)getpid());
+	/* The name of the file may be as long as there can be. */
+	output->beside = g_strdup_printf("%s/.vpmm-output.%ld.XXXXXX", folder, (long)getpid());
+	g_free(folder);
 	fd = g_mkstemp_full(output->beside, O_WRONLY | O_CLOEXEC, 0666);
 	if (fd >= 0 && (!before || !fchmod(fd, before->st_mode & 0777)))
 		file = fdopen(fd, "w");

@@ -100,16 +100,16 @@ static int write_text(int fd, const GString *text)
 
 /*
  * Beside the file, so that it can be renamed, by a name of its own, as that of the file may be as long as there can be;
- * whoever can read the folder's files can read it, as the umask has it.
+ * whoever could read the file before can read it, or who the umask allows to.
  */
-static int write_beside(const char *name, const GString *text)
+static int write_beside(const char *name, const GString *text, mode_t before)
 {
 	char *folder = g_path_get_dirname(name);
 	char *beside = g_strdup_printf("%s/.vpmm-plan.%ld.XXXXXX", folder, (long)getpid());
 	int fd, err;
 
 	fd = descriptor_raise(g_mkstemp_full(beside, O_WRONLY | O_CLOEXEC, 0666));
-	err = fd < 0 ? -errno : write_text(fd, text);
+	err = fd < 0 || (before && fchmod(fd, before)) ? -errno : write_text(fd, text);
 	if (fd >= 0 && close(fd) && !err)
 		err = -errno;
 	if (!err && rename(beside, name))
@@ -121,14 +121,15 @@ static int write_beside(const char *name, const GString *text)
 	return err;
 }
 
-/* Whether a plan may take the place of what the name has: only of a plan, or of an empty file. */
-static int check_old(const char *name)
+/* Whether a plan may take the place of what the name has: only of a plan, or of an empty file, with its permissions. */
+static int check_old(const char *name, mode_t *permissions)
 {
 	char begin[sizeof(PLAN_TEXT_BEGIN) - 1];
 	int fd = descriptor_raise(open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)), err = 0;
 	struct stat st;
 	ssize_t n;
 
+	*permissions = 0;
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
 	if (fstat(fd, &st)) {
@@ -136,6 +137,7 @@ static int check_old(const char *name)
 	} else if (!S_ISREG(st.st_mode)) {
 		err = -EINVAL;
 	} else {
+		*permissions = st.st_mode & 0777;
 		n = read(fd, begin, sizeof(begin));
 		if (n < 0)
 			err = -errno;
@@ -166,9 +168,10 @@ static char *follow_links(const char *name)
 static int check_plan_place(const char *name)
 {
 	char *path = follow_links(name), *folder = g_path_get_dirname(path);
+	mode_t permissions;
 	int err;
 
-	err = check_old(name);
+	err = check_old(name, &permissions);
 	if (!err && access(folder, W_OK | X_OK))
 		err = -errno;
 	g_free(folder);
@@ -185,11 +188,12 @@ static int cannot_write(int err, const char *name)
 int plan_file_write(const char *name, GString *text)
 {
 	char *path = follow_links(name);
+	mode_t permissions;
 	int err;
 
-	err = check_old(name);
+	err = check_old(name, &permissions);
 	if (!err)
-		err = write_beside(path, text);
+		err = write_beside(path, text, permissions);
 	g_free(path);
 	g_string_free(text, TRUE);
 	return err ? cannot_write(err, name) : 0;

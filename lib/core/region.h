@@ -111,7 +111,7 @@ struct chunk {
 	struct address_range known;
 };
 
-/* The free memory of one stream: by size and address for best fit, by age for the paged policy. */
+/* The free memory of one stream: by size and address for best fit, by age for paged mode. */
 struct free_set {
 	GTree *by_size;
 	GQueue by_age;

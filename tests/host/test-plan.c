@@ -335,6 +335,24 @@ static void test_unwritable(void)
 	g_free(nowhere);
 }
 
+/* Who could read a plan can read the next one, and nobody else. */
+static void test_permissions(void)
+{
+	char *text = written(1);
+	struct fixture f;
+	struct stat st;
+
+	g_assert_cmpint(chmod(file, 0604), ==, 0);
+	fixture_open(&f, plan_opts(file));
+	fixture_malloc(&f, 3, f.streams[0]);
+	assert_ok(vpmm_pool_save_plan(f.pool));
+	fixture_close(&f);
+	g_assert_cmpint(stat(file, &st), ==, 0);
+	g_assert_cmpint(st.st_mode & 0777, ==, 0604);
+	g_remove(file);
+	g_free(text);
+}
+
 /* A link to a file stays one, also if the file is still to come. */
 static void test_link(void)
 {
@@ -477,6 +495,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/plan/paged", test_paged);
 	g_test_add_func("/plan/request", test_request);
 	g_test_add_func("/plan/unwritable", test_unwritable);
+	g_test_add_func("/plan/permissions", test_permissions);
 	g_test_add_func("/plan/link", test_link);
 	g_test_add_func("/plan/longest-name", test_longest_name);
 	g_test_add_func("/plan/few-mappings", test_few_mappings);

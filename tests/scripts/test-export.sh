@@ -190,13 +190,16 @@ for format in memory_viz perfetto pprof stacks; do
 	verdict "$format of what is refused changes no file" "$(
 		keeps x --export=$format --output="$work/keep/x" "$work/bad.trace")"
 done
+long=$(printf '%0255d' 0)
+verdict "what is refused changes no file of the longest name" "$(
+	keeps "$long" --export=perfetto --output="$work/keep/$long" "$work/bad.trace")"
 verdict "a picture of what is refused changes no file" "$(keeps x.svg --picture="$work/keep/x.svg" "$work/bad.trace")"
 verdict "an export that is interrupted changes no file" "$(
 	rm -rf "$work/keep" && mkdir "$work/keep" && mkfifo "$work/input" && echo before >"$work/keep/x"
 	vpmm-replay --export=perfetto --output="$work/keep/x" - <"$work/input" >"$work/out" 2>"$work/err" &
 	exec 3>"$work/input"
 	tries=0
-	while [ "$(ls "$work/keep" | wc -l)" -lt 2 ] && [ $tries -lt 20 ]; do
+	while [ "$(ls -A "$work/keep" | wc -l)" -lt 2 ] && [ $tries -lt 20 ]; do
 		sleep 0.05
 		tries=$((tries + 1))
 	done
