@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -153,13 +154,40 @@ static void pass_over(char *path, size_t size, const char *line)
 		snprintf(path + length, size - length, ".%u", ++number);
 }
 
+/* A file that is open, or, if it is not in use, was. All stay in a list, which needs no lock that a fork could leave. */
+struct opened {
+	struct descriptor file;
+	atomic_bool in_use;
+	struct opened *next;
+};
+
+static struct opened *_Atomic all_opened;
+
+static struct opened *find_unused(void)
+{
+	struct opened *it = all_opened;
+
+	while (it && atomic_exchange(&it->in_use, true))
+		it = it->next;
+	if (it)
+		return it;
+	it = calloc(1, sizeof(*it));
+	if (!it)
+		return NULL;
+	it->in_use = true;
+	it->next = all_opened;
+	while (!atomic_compare_exchange_weak(&all_opened, &it->next, it))
+		;
+	return it;
+}
+
 /*
  * The program may have closed it with all that it does not know, and what has its number is the program's. Beyond the
  * limit of a file's size a signal would end the program.
  */
 static ssize_t write_opened(void *cookie, const char *bytes, size_t size)
 {
-	const struct descriptor *file = cookie;
+	const struct descriptor *file = &((struct opened *)cookie)->file;
 	size_t done = 0;
 	off_t end;
 	ssize_t n;
@@ -182,26 +210,27 @@ static ssize_t write_opened(void *cookie, const char *bytes, size_t size)
 
 static int close_opened(void *cookie)
 {
-	descriptor_close(cookie);
-	free(cookie);
+	struct opened *it = cookie;
+
+	descriptor_close(&it->file);
+	it->in_use = false;
 	return 0;
 }
 
 static FILE *make_stream(int fd)
 {
 	static const cookie_io_functions_t functions = { .write = write_opened, .close = close_opened };
-	struct descriptor *cookie = malloc(sizeof(*cookie));
-	FILE *made = NULL;
+	struct opened *it = find_unused();
+	FILE *made = it ? fopencookie(it, "w", functions) : NULL;
 
-	if (cookie) {
-		*cookie = descriptor_note(fd);
-		made = fopencookie(cookie, "w", functions);
+	if (made) {
+		it->file = descriptor_note(fd);
+		return made;
 	}
-	if (!made) {
-		free(cookie);
-		close(fd);
-	}
-	return made;
+	if (it)
+		it->in_use = false;
+	close(fd);
+	return NULL;
 }
 
 FILE *file_open(const char *variable, int flag, const char *line)
