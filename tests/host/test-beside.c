@@ -629,6 +629,24 @@ static void test_all(void)
 	setting_run_seeds(1, run_threads);
 }
 
+/* Each pool beside another has a file of its own, whose name is longer. */
+static void remove_files(void)
+{
+	GDir *folder = g_dir_open(g_get_tmp_dir(), 0, NULL);
+	char *begin = g_strdup_printf("vpmm-beside-%d.", getpid());
+	const char *name;
+
+	while (folder && (name = g_dir_read_name(folder))) {
+		char *path = g_build_filename(g_get_tmp_dir(), name, NULL);
+
+		if (g_str_has_prefix(name, begin))
+			g_unlink(path);
+		g_free(path);
+	}
+	g_clear_pointer(&folder, g_dir_close);
+	g_free(begin);
+}
+
 int main(int argc, char **argv)
 {
 	int ret;
@@ -643,8 +661,9 @@ int main(int argc, char **argv)
 	plan = g_strdup_printf("%s/vpmm-beside-%d.plan", g_get_tmp_dir(), getpid());
 	g_test_add_func("/beside/all", test_all);
 	ret = g_test_run();
-	g_unlink(trace);
-	g_unlink(plan);
+	remove_files();
+	g_free(trace);
+	g_free(plan);
 	budget_remove_folder();
 	return ret;
 }

@@ -89,6 +89,8 @@ static bool is_remapped(struct model *m, uint64_t remapped)
 static bool try_realloc(struct model *m, const struct model_allocation *a, void **ptr, size_t size, bool *copied)
 {
 	uint64_t remapped = m->f.pool->core.counts.remapped;
+	/* The driver's allocator serves no capture. */
+	size_t most = model_is_captured(m, a->stream) ? MAX(size, m->page_size) : size;
 	bool armed = m->armed;
 	int err;
 
@@ -100,7 +102,7 @@ static bool try_realloc(struct model *m, const struct model_allocation *a, void 
 		adopt_failure(m);
 		err = call_realloc(m, a, ptr, size);
 	}
-	if (err && (err != -ENOMEM || !model_lacks(m, size)))
+	if (err && (err != -ENOMEM || !model_lacks(m, most)))
 		g_error("%zu bytes to %zu: %d, %s", a->size, size, err, vpmm_last_error());
 	*copied = !err && *ptr != a->ptr && !is_remapped(m, remapped);
 	if (err)
