@@ -148,7 +148,7 @@ static int check_old(const char *name, mode_t *permissions)
 	return err;
 }
 
-/* What a link leads to, also if it is not there yet: a link stays. To be freed with g_free(). */
+/* Follows links, also to a file that is still to come, so that they stay. Free the path with g_free(). */
 static char *follow_links(const char *name)
 {
 	char *path = g_strdup(name), *target;

@@ -202,8 +202,8 @@ static void pool_drain(struct vpmm_pool *pool)
 }
 
 /*
- * What the driver's allocator served went with the context; shareable memory did not. A stream of the pool's own frees
- * it, as the legacy default stream refuses to beside a capture; without memory for a stream that one has to do.
+ * Blocks of the driver's allocator went with the context; shareable memory did not. A stream of the pool's own frees
+ * them, as the legacy default stream refuses to beside a capture; without memory for a stream, that one does.
  */
 static void free_small(struct vpmm_pool *pool, bool gone)
 {

@@ -428,7 +428,7 @@ void cache_add(struct region *region, bool lent);
  * @region: the region
  * @lent: as for cache_add()
  *
- * What the stream has freed makes room for what it allocates, so most often no other cache need be asked.
+ * A stream most often has the headroom of its own frees, so that no other cache need be asked.
  *
  * Return: whether the cache has the headroom; otherwise account_enter() is to follow.
  */

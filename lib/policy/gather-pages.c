@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What a block of pages is to be made of: scattered free pages, and of new ones if they are not enough. */
+/* Chooses the pages of a block: scattered free ones, and new ones if these are not enough. */
 #include "core/core.h"
 #include "policy/gather.h"
 

@@ -137,7 +137,7 @@ void allowance_note(struct core *core, const struct request *request, bool waite
 	note_row(core, request, waited);
 	if (waited)
 		note_wait(core, request, addr);
-	/* What a program waited for at its start says nothing of what it needs now. */
+	/* Old waits are forgotten, because a program may need less than it did at its start. */
 	if (++a->requests >= (guint)tuning_auto_requests) {
 		a->before = a->now;
 		a->now = (struct allowance_seen){ 0 };

@@ -235,7 +235,7 @@ static void step_pages_waiting(struct core *core, struct plan *plan)
 }
 
 /*
- * What lies in a row already is not remapped. If the host waits, then for the stream's own work too, so that the old
+ * Pages that lie in a row already are not remapped. If the host waits, it waits for the stream too, so that the old
  * mappings of pages can go at once.
  */
 static void step_harvest(struct core *core, struct plan *plan)
