@@ -11,6 +11,7 @@
 
 #include "budget/file.h"
 #include "support/fixture.h"
+#include "support/folder.h"
 
 /* Of the host backend's first device. */
 static const unsigned char budget_uuid[BUDGET_UUID] = "host device 0";
@@ -65,18 +66,8 @@ static inline void budget_folder(void)
 static inline void budget_remove_folder(void)
 {
 	char *folder = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "vpmm", NULL);
-	GDir *dir = g_dir_open(folder, 0, NULL);
-	const char *name;
 
-	while (dir && (name = g_dir_read_name(dir))) {
-		char *path = g_build_filename(folder, name, NULL);
-
-		g_remove(path);
-		g_free(path);
-	}
-	if (dir)
-		g_dir_close(dir);
-	g_rmdir(folder);
+	folder_remove(folder);
 	g_rmdir(g_getenv("XDG_RUNTIME_DIR"));
 	g_free(folder);
 }

@@ -15,6 +15,7 @@
 
 #include "host/budget-fixture.h"
 #include "support/fixture.h"
+#include "support/folder.h"
 #include "support/setting.h"
 #include "vpmm-shared.h"
 
@@ -62,7 +63,7 @@ static _Atomic uintptr_t addresses[BLOCKS];
 static vpmm_tag tags[TAGS];
 static _Atomic unsigned int updates, messages;
 
-/* What a thread has: a stream for captures, and a pool that all its calls are for, or NULL: any. */
+/* A thread has a stream for captures, and a pool that all its calls are for, or NULL: any. */
 struct caller {
 	GRand *rand;
 	struct CUstream_st *own;
@@ -101,7 +102,7 @@ static struct block *take(struct caller *c)
 	return atomic_exchange(&places[any(c, BLOCKS)], NULL);
 }
 
-/* What a call may return beside others that take memory, tags or ranges away. */
+/* A call may return these errors, as others take memory, tags or ranges away. */
 static void expect(int err)
 {
 	switch (err) {
@@ -629,26 +630,9 @@ static void test_all(void)
 	setting_run_seeds(1, run_threads);
 }
 
-/* Each pool beside another has a file of its own, whose name is longer. */
-static void remove_files(void)
-{
-	GDir *folder = g_dir_open(g_get_tmp_dir(), 0, NULL);
-	char *begin = g_strdup_printf("vpmm-beside-%d.", getpid());
-	const char *name;
-
-	while (folder && (name = g_dir_read_name(folder))) {
-		char *path = g_build_filename(g_get_tmp_dir(), name, NULL);
-
-		if (g_str_has_prefix(name, begin))
-			g_unlink(path);
-		g_free(path);
-	}
-	g_clear_pointer(&folder, g_dir_close);
-	g_free(begin);
-}
-
 int main(int argc, char **argv)
 {
+	char *folder = g_dir_make_tmp("vpmm-beside-XXXXXX", NULL);
 	int ret;
 
 	g_setenv("VPMM_BACKEND", "host", TRUE);
@@ -657,11 +641,12 @@ int main(int argc, char **argv)
 	g_setenv("VPMM_LIMIT", "300M", TRUE);
 	g_test_init(&argc, &argv, NULL);
 	budget_folder();
-	trace = g_strdup_printf("%s/vpmm-beside-%d.trace", g_get_tmp_dir(), getpid());
-	plan = g_strdup_printf("%s/vpmm-beside-%d.plan", g_get_tmp_dir(), getpid());
+	trace = g_build_filename(folder, "trace", NULL);
+	plan = g_build_filename(folder, "plan", NULL);
 	g_test_add_func("/beside/all", test_all);
 	ret = g_test_run();
-	remove_files();
+	folder_remove(folder);
+	g_free(folder);
 	g_free(trace);
 	g_free(plan);
 	budget_remove_folder();

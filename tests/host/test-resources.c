@@ -9,6 +9,7 @@
 
 #include "calls/pool.h"
 #include "support/fixture.h"
+#include "support/folder.h"
 #include "support/rlimit.h"
 #include "util/assume.h"
 #include "vpmm-shared.h"
@@ -299,8 +300,7 @@ static void test_file_size_of_others(void)
 	g_assert_cmpint(err, ==, -ENOMEM);
 	vpmm_pool_destroy(pool);
 out:
-	g_remove(dump);
-	g_rmdir(folder);
+	folder_remove(folder);
 	g_free(folder);
 	g_free(budget);
 	g_free(dump);

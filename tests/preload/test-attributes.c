@@ -342,6 +342,16 @@ static void release_owner(void)
 	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, 0);
 }
 
+/* Device 0 has a pool, and device 1 is current. Returns the context of device 0. */
+static drv_context leave_to_other(void)
+{
+	drv_context owner = use_primary(0);
+
+	alloc_bytes(SIZE);
+	use_primary(1);
+	return owner;
+}
+
 static void peers_of_context_that_went(void)
 {
 	const drv_access_desc in = { { DRV_MEM_LOCATION_TYPE_DEVICE, 1 }, DRV_MEM_ACCESS_FLAGS_PROT_READWRITE };
@@ -349,18 +359,14 @@ static void peers_of_context_that_went(void)
 	drv_context owner;
 
 	/* The context of device 0 goes while device 1 is let in. */
-	owner = use_primary(0);
-	alloc_bytes(SIZE);
-	use_primary(1);
+	owner = leave_to_other();
 	fake_cuda_meanwhile("cuCtxGetDevice", release_owner);
 	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
 	g_assert_cmpint(fake_cuda_retained(0), ==, 0);
 
 	/* The same with a pool of the driver's. */
-	use_primary(0);
-	alloc_bytes(SIZE);
 	g_assert_cmpint(cuDeviceGetDefaultMemPool(&preset, 0), ==, 0);
-	use_primary(1);
+	leave_to_other();
 	fake_cuda_meanwhile("cuMemPoolSetAccess", release_owner);
 	g_assert_cmpint(cuMemPoolSetAccess(preset, &in, 1), ==, 0);
 	g_assert_cmpint(fake_cuda_retained(0), ==, 0);
@@ -389,9 +395,7 @@ static void peers_of_context_that_goes(void)
 	drv_context owner;
 
 	/* A thread begins to release the context of device 0 while its pool lets device 1 in. */
-	owner = use_primary(0);
-	alloc_bytes(SIZE);
-	use_primary(1);
+	owner = leave_to_other();
 	fake_cuda_meanwhile("cuCtxPushCurrent", begin_release);
 	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
 	g_thread_join(releasing);
