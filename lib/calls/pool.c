@@ -18,6 +18,7 @@
 #include "policy/policy.h"
 #include "settings/options.h"
 #include "shared/shared.h"
+#include "trace/sampler.h"
 #include "util/error.h"
 #include "util/text.h"
 #include "warm/warm.h"
@@ -259,6 +260,9 @@ static void pool_finish(struct vpmm_pool *pool, enum pool_end end, bool keep)
 	struct shared *shared = shared_take(&pool->shared);
 
 	plan_file_end(pool);
+	/* Another pool may sample a block at an address as soon as this one has given the address back. */
+	sampler_free(pool->core.sampler);
+	pool->core.sampler = NULL;
 	arenas_end(pool, end, keep);
 	if (shared)
 		shared_empty(shared, end == POOL_END_WAIT);

@@ -239,6 +239,33 @@ static void test_threads(void)
 	fixture_close(&f);
 }
 
+static void *come_and_go(void *data)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .stacks = 1 };
+	struct vpmm_pool *pool;
+	void *ptr;
+
+	for (int i = 0; i < 200; i++) {
+		assert_ok(vpmm_pool_create(&pool, &opts));
+		for (int k = 0; k < 8; k++)
+			assert_ok(vpmm_malloc(pool, &ptr, MIB, NULL));
+		vpmm_pool_destroy(pool);
+	}
+	return data;
+}
+
+/* A pool that ends beside others has no sample left when they can get its addresses. */
+static void test_pools_end(void)
+{
+	GThread *threads[4];
+
+	for (size_t i = 0; i < G_N_ELEMENTS(threads); i++)
+		threads[i] = g_thread_new("pools", come_and_go, NULL);
+	for (size_t i = 0; i < G_N_ELEMENTS(threads); i++)
+		g_thread_join(threads[i]);
+	fixture_assert_nothing_left();
+}
+
 static void test_exhausted(void)
 {
 	void *ptr = NULL;
@@ -311,6 +338,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/stacks/other-ends", test_other_ends);
 	g_test_add_func("/stacks/estimate", test_estimate);
 	g_test_add_func("/stacks/threads", test_threads);
+	g_test_add_func("/stacks/pools-end", test_pools_end);
 	g_test_add_func("/stacks/exhausted", test_exhausted);
 	g_test_add_func("/stacks/oom-dump", test_oom_dump);
 	g_test_add_func("/stacks/no-oom-dump", test_no_dump);

@@ -11,6 +11,7 @@
 #include "host/streams.h"
 #include "support/fault.h"
 #include "support/fixture.h"
+#include "trace/sampler.h"
 
 static void keep_log(void *data, int level, const char *message)
 {
@@ -66,6 +67,7 @@ void fixture_assert_nothing_left(void)
 	g_assert_cmpuint(left.abandoned, ==, 0);
 	g_assert_cmpuint(left.touched, ==, 0);
 	g_assert_cmpuint(left.misordered, ==, 0);
+	g_assert_cmpuint(sampler_live, ==, 0);
 }
 
 static GSList *graphs;
