@@ -44,11 +44,13 @@ int live_wait(struct core *core, struct order *order, struct CUstream_st *handle
 	return order_wait(order, handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
 }
 
-void live_enter(struct core *core, struct region *region, size_t requested)
+size_t live_enter(struct core *core, struct region *region, size_t requested)
 {
+	size_t left = 0;
+
 	lock_assert_held(&core->lock);
 	if (is_packed(core, region)) {
-		extent_add_live(&core->extents, region->addr, region->size);
+		left = extent_add_live(&core->extents, region->addr, region->size);
 		memo_enter(&core->memo, region->addr, region->size);
 	}
 	region->requested = requested;
@@ -56,6 +58,7 @@ void live_enter(struct core *core, struct region *region, size_t requested)
 	if (!core->settings.cache || region->max || !cache_enter(region, is_lent(core, region)))
 		account_enter(&core->account, region->size, requested);
 	live_hand_out(core, region);
+	return left;
 }
 
 size_t live_requested(const struct region *region)

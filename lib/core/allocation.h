@@ -38,8 +38,10 @@ int live_wait(struct core *core, struct order *order, struct CUstream_st *handle
  * @core: the pool's core
  * @region: the region
  * @requested: bytes of the request
+ *
+ * Return: bytes that it leaves free of extents without other allocations.
  */
-void live_enter(struct core *core, struct region *region, size_t requested);
+size_t live_enter(struct core *core, struct region *region, size_t requested);
 
 /**
  * live_hand_out() - tell the backend that a stream has an allocated region from now on

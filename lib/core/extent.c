@@ -444,23 +444,28 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
 	}
 }
 
-void extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
+size_t extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
 {
 	const struct place *place = extent_place_mapped(map, addr);
-	uint64_t end = addr + size, stop, whole = 0;
+	uint64_t end = addr + size, stop, whole = 0, left = 0;
 
 	for (; addr < end; addr = stop, place = place->above) {
 		struct extent *extent = place->extent;
 
+		size_t part;
+
 		stop = place->addr + extent->size;
+		part = MIN(stop, end) - addr;
 		if (!extent->live) {
 			unlist_whole(map, extent);
 			whole += extent->size;
+			left += extent->size - part;
 		}
-		extent->live += MIN(stop, end) - addr;
+		extent->live += part;
 	}
 	map->stuck_bytes += whole - size;
 	map->whole_bytes -= whole;
+	return left;
 }
 
 bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size)

@@ -429,8 +429,10 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
  * @map: the map
  * @addr: where it starts
  * @size: bytes, all mapped, to extents that count
+ *
+ * Return: bytes that it leaves free of extents without other allocations.
  */
-void extent_add_live(struct extent_map *map, uint64_t addr, size_t size);
+size_t extent_add_live(struct extent_map *map, uint64_t addr, size_t size);
 
 /**
  * extent_sub_live() - undo extent_add_live()

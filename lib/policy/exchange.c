@@ -8,13 +8,17 @@
 #include "policy/trim.h"
 #include "policy/tuning.h"
 
-/* Whether a block leaves a page or more of the whole extent at one of its ends. */
-static bool is_broken(const struct core *core, const struct place *place, uint64_t addr, uint64_t end)
+/*
+ * Whether a block leaves a page or more of the extent at one of its ends, which has no other allocation. @there: whether
+ * the block is allocated already.
+ */
+static bool is_broken(const struct core *core, const struct place *place, uint64_t addr, uint64_t end, bool there)
 {
 	const struct extent *extent = place->extent;
 	uint64_t from = MAX(place->addr, addr), to = MIN(place->addr + extent->size, end);
 
-	return extent_is_whole(extent) && extent->size - (to - from) >= core->settings.page_size;
+	return extent->counts && !extent->split && extent->live == (there ? to - from : 0) &&
+	       extent->size - (to - from) >= core->settings.page_size;
 }
 
 static void add_broken(const struct core *core, struct exchange *x, const struct place *place, uint64_t addr,
@@ -34,7 +38,7 @@ static void add_broken(const struct core *core, struct exchange *x, const struct
 }
 
 /* Return: whether anything would be left of the extents that a block breaks. */
-static bool find_broken(struct core *core, uint64_t addr, size_t size, struct exchange *x)
+static bool find_broken(struct core *core, uint64_t addr, size_t size, bool there, struct exchange *x)
 {
 	const struct place *first = extent_place_mapped(&core->extents, addr), *last = first;
 	uint64_t end = addr + size;
@@ -43,9 +47,9 @@ static bool find_broken(struct core *core, uint64_t addr, size_t size, struct ex
 		last = extent_place_mapped(&core->extents, end - 1);
 	x->count = 0;
 	x->left = 0;
-	if (is_broken(core, first, addr, end))
+	if (is_broken(core, first, addr, end, there))
 		add_broken(core, x, first, addr, end);
-	if (first != last && is_broken(core, last, addr, end))
+	if (first != last && is_broken(core, last, addr, end, there))
 		add_broken(core, x, last, addr, end);
 	return x->left;
 }
@@ -64,7 +68,7 @@ static bool is_too_much(const struct core *core, const struct exchange *x)
 
 bool exchange_is_due(struct core *core, const struct request *request, uint64_t addr, struct exchange *x)
 {
-	if (request->frugal || !find_broken(core, addr, request->size, x))
+	if (request->frugal || !find_broken(core, addr, request->size, false, x))
 		return false;
 	return is_too_much(core, x) && is_coarse(x, gather_new_size(core, request->size));
 }
@@ -93,7 +97,7 @@ void exchange_note(struct core *core, uint64_t addr, size_t size)
 {
 	struct exchange x;
 
-	if (!find_broken(core, addr, size, &x) || !is_coarse(&x, gather_new_size(core, size)))
+	if (!find_broken(core, addr, size, true, &x) || !is_coarse(&x, gather_new_size(core, size)))
 		return;
 	for (guint i = 0; i < x.count; i++)
 		extent_set_coarse(&core->extents, x.extents[i]);

@@ -85,9 +85,9 @@ void exchange_price(struct core *core, const struct request *request, const stru
 		    struct vpmm_forecast *forecast);
 
 /**
- * exchange_note() - note that a block is about to break extents that are much larger than it calls for
+ * exchange_note() - note that a block has broken extents that are much larger than it calls for
  * @core: the pool's core; its lock is held
- * @addr: start of the block, which is free
+ * @addr: start of the block, which is allocated
  * @size: bytes of it
  */
 void exchange_note(struct core *core, uint64_t addr, size_t size);

@@ -18,6 +18,13 @@
 #include "policy/state.h"
 #include "util/error.h"
 
+/* Counts a block, which may break large extents. */
+static void enter(struct core *core, struct region *region, const struct request *request)
+{
+	if (live_enter(core, region, request->requested) >= core->settings.page_size)
+		exchange_note(core, region->addr, region->size);
+}
+
 /* Allocates the block in a free range that the stream is ordered after. What an aligned one leaves of it stays free. */
 static void take(struct core *core, struct region_map *map, const struct request *request, uint64_t *addr,
 		 struct event *event)
@@ -26,7 +33,7 @@ static void take(struct core *core, struct region_map *map, const struct request
 
 	if (request->align)
 		*addr = (*addr + request->align - 1) & ~((uint64_t)request->align - 1);
-	live_enter(core, region_take(map, *addr, size, request->stream, event), request->requested);
+	enter(core, region_take(map, *addr, size, request->stream, event), request);
 }
 
 /* Orders a stream after the earlier uses of a range, and allocates it. */
@@ -75,13 +82,6 @@ static void note_decision(struct core *core, const struct plan *plan, uint64_t a
 	recent_note(core, addr, size);
 }
 
-/* A block in a range that was there may break large extents, too. */
-static void note_range(struct core *core, const struct plan *plan)
-{
-	note_decision(core, plan, plan->addr);
-	exchange_note(core, plan->addr, plan->request->size);
-}
-
 /* Commits a recall, as a steady program does most: the memory becomes the block without being free there first. */
 static int commit_recall(struct core *core, struct plan *plan, uint64_t *addr)
 {
@@ -93,8 +93,8 @@ static int commit_recall(struct core *core, struct plan *plan, uint64_t *addr)
 	if (err)
 		return err;
 	*addr = plan->addr;
-	note_range(core, plan);
-	live_enter(core, alias_take(core, plan->reached, *addr, request->size, order), request->requested);
+	note_decision(core, plan, *addr);
+	enter(core, alias_take(core, plan->reached, *addr, request->size, order), request);
 	core->counts.reuses++;
 	return 0;
 }
@@ -116,7 +116,7 @@ static int commit_range(struct core *core, const struct plan *plan, uint64_t *ad
 	*addr = plan->addr;
 	if (plan->way == PLAN_RECALL)
 		alias_claim(core, *addr, request->size);
-	note_range(core, plan);
+	note_decision(core, plan, *addr);
 	err = take_range(core, &core->regions, request, addr);
 	/* A stream that has to wait counts in any case. */
 	core->counts.steals += !err && stolen;
