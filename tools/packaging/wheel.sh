@@ -27,11 +27,6 @@ LD_RUN_PATH='$ORIGIN:$ORIGIN/..:$ORIGIN/../lib'
 export LD_RUN_PATH
 mkdir "$work/build"
 cd "$work/build"
-# As in the Debian packages: a malloc passes through many small functions of many files.
-if [ -z "${CFLAGS-}" ] && echo 'int main(void) { return 0; }' >lto.c &&
-	${CC:-cc} -flto=auto -ffat-lto-objects -Werror -o lto lto.c 2>/dev/null; then
-	export CFLAGS="-O2 -g -flto=auto -ffat-lto-objects"
-fi
 "$top/configure" -q --prefix=/usr --libdir=/usr/lib \
 	GLIB_LIBS="-l:libglib-2.0.a -l:libpcre2-8.a -lm -pthread" ZLIB_LIBS=-l:libz.a
 make -s >&2
