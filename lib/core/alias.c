@@ -70,11 +70,12 @@ static bool is_reserved(struct core *core, uint64_t addr)
 }
 
 /* A walk comes to an extent with allocations, or one that is split. Return: false if it cannot be had. */
-static bool walk_part(struct core *core, struct place *place, uint64_t addr, uint64_t stop, struct order *order)
+static bool walk_part(struct core *core, const struct place *place, uint64_t addr, uint64_t stop, struct order *order)
 {
-	place->here = is_free_here(core, place, addr, stop, core->streams.sole ? NULL : order);
-	return !order || place->here ||
-	       alias_order(core, place->extent, addr - place->addr, stop - place->addr, order);
+	struct extent *extent = place->extent;
+
+	extent->here = is_free_here(core, place, addr, stop, core->streams.sole ? NULL : order);
+	return !order || extent->here || alias_order(core, extent, addr - place->addr, stop - place->addr, order);
 }
 
 /*
@@ -99,14 +100,14 @@ static struct place *walk_places(struct core *core, uint64_t addr, size_t size, 
 		extent->stamp = stamp;
 		stop = place->addr + extent->size;
 		if (extent_is_whole(extent)) {
-			place->here = extent->home == place;
+			extent->here = extent->home == place;
 			if (others)
 				order_add_range(others, &core->regions, extent->home->addr + (addr - place->addr),
 						MIN(stop, end) - addr);
 		} else if (!walk_part(core, place, addr, MIN(stop, end), order)) {
 			return NULL;
 		}
-		if (!elsewhere && !place->here)
+		if (!elsewhere && !extent->here)
 			elsewhere = place;
 		if (stop >= end)
 			return elsewhere ? elsewhere : place;
@@ -288,11 +289,11 @@ static void claim(struct core *core, struct place *place, uint64_t addr, size_t 
 	while (place && place->addr < end) {
 		const struct extent *extent = place->extent;
 
-		if (!place->here && extent_is_whole(extent)) {
+		if (!extent->here && extent_is_whole(extent)) {
 			place = claim_whole(core, place, addr, end, block);
 			continue;
 		}
-		if (!place->here)
+		if (!extent->here)
 			claim_part(core, place, MAX(addr, place->addr) - place->addr,
 				   MIN(end - place->addr, extent->size), block);
 		place = place->above;
@@ -309,7 +310,7 @@ void alias_claim(struct core *core, uint64_t addr, size_t size)
 struct region *alias_take(struct core *core, struct place *first, uint64_t addr, size_t size, struct order *order)
 {
 	lock_assert_held(&core->lock);
-	/* A later walk has left its own findings in the mappings. */
+	/* A later walk has left its own findings in the extents. */
 	assume(first->extent->stamp == core->extents.stamp);
 	claim(core, first, addr, size, true);
 	/* The only stream follows all of its events, and the latest covers the others: see alias_order_sole(). */

@@ -155,7 +155,7 @@ static void extent_delete(struct extent_map *map, struct extent *extent)
 	}
 	if (extent->handle)
 		extent_count_held(map, -(int64_t)extent->size);
-	g_free(extent);
+	g_aligned_free(extent);
 }
 
 static void list_whole(struct extent_map *map, struct extent *extent)
@@ -202,7 +202,7 @@ void extent_requeue(struct extent_map *map, struct extent *extent)
 
 static void extent_add_place(struct extent_map *map, struct extent *extent, uint64_t addr)
 {
-	struct place *place = g_new(struct place, 1);
+	struct place *place = line_alloc(sizeof(*place), LINE_SIZE);
 
 	if (!extent->all.data) {
 		extent->all.data = extent;
@@ -237,7 +237,7 @@ static void extent_remove_place(struct extent_map *map, struct place *place)
 	links_remove(&map->by_use, &place->used);
 	map->places--;
 	place_enter(map, place, NULL);
-	g_free(place);
+	g_aligned_free(place);
 }
 
 void extent_map_clear(struct extent_map *map)
@@ -257,7 +257,7 @@ void extent_map_clear(struct extent_map *map)
 		struct extent *stray = map->stray->pdata[i];
 
 		TIMED(map, releases, release, stray->handle);
-		g_free(stray);
+		g_aligned_free(stray);
 	}
 	if (map->hollow)
 		g_array_free(map->hollow, TRUE);
@@ -279,7 +279,7 @@ void extent_retry_stray(struct extent_map *map)
 			continue;
 		g_ptr_array_remove_index_fast(map->stray, i - 1);
 		extent_count_held(map, -(int64_t)stray->size);
-		g_free(stray);
+		g_aligned_free(stray);
 	}
 	error_restore(&kept);
 }
@@ -400,9 +400,7 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 		err = extent_create_handle(map, piece, &handle);
 		if (err)
 			goto err_release;
-		extent = g_new0(struct extent, 1);
-		extent->size = piece;
-		extent->handle = handle;
+		extent = extent_new(piece, handle);
 		extent->counts = counts;
 		extent->whole.data = extent->alike.data = extent->late.data = extent;
 		g_ptr_array_add(extents, extent);

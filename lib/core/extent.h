@@ -18,6 +18,7 @@
 #include "util/assume.h"
 #include "util/bound.h"
 #include "util/clock.h"
+#include "util/line.h"
 #include "util/links.h"
 
 struct backend;
@@ -25,13 +26,12 @@ struct backend_event;
 struct extent;
 
 /**
- * struct place - one mapping of an extent
+ * struct place - one mapping of an extent: a cache line
  * @addr: where it starts
  * @extent: the extent
  * @number: no other mapping of the process had or has it; later ones have greater ones
  * @next: the next older mapping of the same extent
  * @above: the mapping that starts where it ends; NULL: there is none
- * @here: what lies of it in the range that was walked last is free here as it is, see alias.c
  * @used: its link in the map's @by_use
  */
 struct place {
@@ -40,42 +40,45 @@ struct place {
 	uint64_t number;
 	struct place *next;
 	struct place *above;
-	bool here;
 	GList used;
 };
 
 /**
  * struct extent - one allocation handle of the driver, the smallest unit that can be remapped
  * @size: bytes, a whole number of pages
- * @handle: the driver's handle
- * @places: its mappings, the newest first
- * @home: the mapping where its bytes are allocated or free; all of them, unless @split
  * @live: allocated bytes of it, at all mappings
+ * @home: the mapping where its bytes are allocated or free; all of them, unless @split
+ * @stamp: the last walk that visited it, by the map's @stamp
  * @counts: whether @live is kept; only then can it be remapped
  * @split: its free bytes may be free at several mappings
  * @coarse: it is allocated in part to a block that called for a much smaller extent
- * @owners: which streams had its bytes last, see owner.h; NULL: none
- * @stamp: the last walk that visited it, by the map's @stamp
- * @all: its link in the map's @all, from the first mapping on
+ * @here: what the last walk visited of it is free at that mapping as it is, see alias.c
  * @late: its link in the map's @late
+ * @handle: the driver's handle
+ * @places: its mappings, the newest first
+ * @owners: which streams had its bytes last, see owner.h; NULL: none
+ * @all: its link in the map's @all, from the first mapping on
  * @whole: its link in the map's @whole, while nothing of it is allocated
  * @ready: the same in the map's @ready
  * @same_size: the extents of its size, from the first mapping on
  * @alike: its link in @same_size's whole extents
  */
 struct extent {
+	/* A cache line for those that walk over mappings: */
 	size_t size;
-	uint64_t handle;
-	struct place *places;
-	struct place *home;
 	size_t live;
+	struct place *home;
+	uint64_t stamp;
 	bool counts;
 	bool split;
 	bool coarse;
-	GTree *owners;
-	uint64_t stamp;
-	GList all;
+	bool here;
 	GList late;
+
+	uint64_t handle;
+	struct place *places;
+	GTree *owners;
+	GList all;
 	GList whole;
 	struct ready_extent ready;
 	struct extent_size *same_size;
@@ -204,6 +207,16 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
  * @map: the map; nothing is mapped any more
  */
 void extent_map_clear(struct extent_map *map);
+
+/* An extent without a mapping, for g_aligned_free(). */
+static inline struct extent *extent_new(size_t size, uint64_t handle)
+{
+	struct extent *extent = line_alloc(sizeof(*extent), LINE_SIZE);
+
+	extent->size = size;
+	extent->handle = handle;
+	return extent;
+}
 
 /**
  * extent_set_coarse() - note that a block calls for a much smaller extent than it is about to break

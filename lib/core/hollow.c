@@ -125,18 +125,12 @@ static bool unmap_run_at_last(struct extent_map *map, struct run *run)
 
 static void release(struct extent_map *map, struct extent *extent)
 {
-	struct extent *stray;
-
 	if (!extent->handle)
 		return;
-	if (TIMED(map, releases, release, extent->handle)) {
-		stray = g_new0(struct extent, 1);
-		stray->size = extent->size;
-		stray->handle = extent->handle;
-		g_ptr_array_add(map->stray, stray);
-	} else {
+	if (TIMED(map, releases, release, extent->handle))
+		g_ptr_array_add(map->stray, extent_new(extent->size, extent->handle));
+	else
 		extent_count_held(map, -(int64_t)extent->size);
-	}
 	map->given_back += extent->size;
 	extent->handle = 0;
 }

@@ -47,25 +47,25 @@ enum region_kind {
  *	had it last; NULL: no stream has used it
  * @event: free, zombie, loose: the point at which it was freed; malloc: one that @stream already follows, and that
  *	another stream which frees the block must wait for; with a reference; NULL: no need to wait
- * @id: free: when it was freed; malloc: when it was allocated; larger is later
- * @chunk: the chunk
  * @prev: the neighbour below it in the chunk
  * @next: the neighbour above it in the chunk
+ * @chunk: the chunk
+ * @id: free: when it was freed; malloc: when it was allocated; larger is later
  * @guarded: its link in the event while that is pending; afterwards, of a zombie, in the map's @dead
- * @set_age: its link in its stream's free memory, by age
- * @map_age: its link in all free memory, by age
+ * @late: its link in the map's @late, @loose or @new_mallocs, or in none of them
  * @block: malloc: its block in its stream's cache; NULL: none
  * @requested: malloc: bytes of the request, unless it has a block: that has been served again since
  * @max: malloc: bytes that a growable block may reach, as requested; 0: the block is not growable
- * @late: its link in the map's @late, @loose or @new_mallocs, or in none of them
  * @key_addr: @addr, as the indices by size have it; see @late of struct region_map
  * @key_size: @size, likewise
+ * @set_age: its link in its stream's free memory, by age
+ * @map_age: its link in all free memory, by age
  */
 struct region {
 	/* A cache line for those who walk over neighbours: */
 	uint64_t addr;
 	size_t size;
-	enum region_kind kind;
+	enum region_kind kind : 8;
 	bool fresh;
 	bool sorted;
 	bool stray;
@@ -77,16 +77,18 @@ struct region {
 	struct event *event;
 	struct chunk *chunk;
 
+	/* Another for what each malloc and free changes: */
 	uint64_t id;
-	GList set_age;
-	GList map_age;
 	GList guarded;
 	GList late;
 	struct block *block;
+
 	size_t requested;
 	size_t max;
 	uint64_t key_addr;
 	size_t key_size;
+	GList set_age;
+	GList map_age;
 };
 
 /**
