@@ -140,13 +140,21 @@ int labels_allocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, enum ta
 	       call_and_sample(pool, addr, size, fn, data);
 }
 
+/* @pool: NULL: the call was given none. */
+static struct sample *take_sample(const struct vpmm_pool *pool, const void *ptr)
+{
+	return pool && !pool->core.sampler ? NULL : sampler_take(pool ? pool->core.sampler : NULL, (uintptr_t)ptr);
+}
+
 struct vpmm_pool *labels_take(struct vpmm_pool *pool, const void *ptr, struct labels *labels)
 {
 	bool forked = api_is_forked();
 
-	labels->sample = forked ? NULL : sampler_take((uintptr_t)ptr);
 	labels->tagged = !forked && api_tagged() && take_tag(pool, ptr, &labels->tag);
-	return labels->tagged ? labels->tag.pool : pool;
+	if (labels->tagged)
+		pool = labels->tag.pool;
+	labels->sample = forked ? NULL : take_sample(pool, ptr);
+	return pool;
 }
 
 static void end_tag(const struct tagged *block, bool there)
@@ -156,17 +164,9 @@ static void end_tag(const struct tagged *block, bool there)
 	tags_replace(tags, block->word, block, there ? block : NULL, 0);
 }
 
-static void end_sample(struct sample *sample, bool there)
-{
-	if (there)
-		sampler_restore(sample);
-	else
-		sampler_drop(sample);
-}
-
 void labels_end(const struct labels *labels, bool there)
 {
-	end_sample(labels->sample, there);
+	sampler_end(labels->sample, there);
 	if (labels->tagged)
 		end_tag(&labels->tag, there);
 }
@@ -203,6 +203,6 @@ int labels_reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, label
 	pool = labels_take(pool, (void *)(uintptr_t)*addr, &labels);
 	err = labels.tagged ? resize_tagged(&labels.tag, addr, size, fn, data) :
 	      call_and_sample(pool, addr, size, fn, data);
-	end_sample(labels.sample, err);
+	sampler_end(labels.sample, err);
 	return err;
 }

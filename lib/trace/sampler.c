@@ -50,6 +50,8 @@ struct sample {
 struct sampler {
 	size_t interval;
 	GHashTable *stacks;		/* struct call -> struct stack, owned; under samples_lock */
+	unsigned int taken;		/* samples that sampler_find() has returned; under samples_lock */
+	bool ended;			/* goes with the last of those; under samples_lock */
 };
 
 _Atomic unsigned int sampler_live;
@@ -155,7 +157,7 @@ void sampler_note(struct sampler *sampler, uint64_t addr, size_t size)
 		add_sample(sampler, addr, size);
 }
 
-struct sample *sampler_find(uint64_t addr)
+struct sample *sampler_find(const struct sampler *sampler, uint64_t addr)
 {
 	struct sample *sample;
 
@@ -164,28 +166,45 @@ struct sample *sampler_find(uint64_t addr)
 	lock_acquire(&samples_lock);
 	/* The filter may have been read before another pool ended, and its table with it. */
 	sample = samples ? g_hash_table_lookup(samples, GSIZE_TO_POINTER((gsize)addr)) : NULL;
+	/* The owner of the block may free it while the call of another pool fails. */
+	if (sample && sampler && sample->stack->sampler != sampler)
+		sample = NULL;
 	if (sample) {
 		g_hash_table_remove(samples, GSIZE_TO_POINTER((gsize)addr));
 		atomic_fetch_sub(filter_of(addr), 1);
 		atomic_fetch_sub(&sampler_live, 1);
 		sample->stack->live -= sample->bytes;
 		sample->stack->blocks -= sample->blocks;
+		sample->stack->sampler->taken++;
 	}
 	lock_release(&samples_lock);
 	return sample;
 }
 
-void sampler_drop(struct sample *sample)
+static void delete_sampler(struct sampler *sampler)
 {
-	g_free(sample);
+	g_hash_table_destroy(sampler->stacks);
+	g_free(sampler);
 }
 
-void sampler_restore(struct sample *sample)
+/* The pool may have ended meanwhile, and another may have the address. */
+void sampler_end(struct sample *sample, bool there)
 {
+	struct sampler *sampler;
+	bool ended;
+
 	if (!sample)
 		return;
 	lock_acquire(&samples_lock);
-	count_in(sample);
+	sampler = sample->stack->sampler;
+	ended = sampler->ended;
+	sampler->taken--;
+	if (there && !ended)
+		count_in(sample);
+	else
+		g_free(sample);
+	if (ended && !sampler->taken)
+		delete_sampler(sampler);
 	lock_release(&samples_lock);
 }
 
@@ -222,9 +241,10 @@ void sampler_free(struct sampler *sampler)
 		g_hash_table_destroy(samples);
 		samples = NULL;
 	}
+	sampler->ended = true;
+	if (!sampler->taken)
+		delete_sampler(sampler);
 	lock_release(&samples_lock);
-	g_hash_table_destroy(sampler->stacks);
-	g_free(sampler);
 }
 
 /* Those that hold most first; of those that hold nothing, those that held most. */

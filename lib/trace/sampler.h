@@ -44,31 +44,30 @@ void sampler_note(struct sampler *sampler, uint64_t addr, size_t size);
 /* Blocks that are sampled, of all pools. */
 extern _Atomic unsigned int sampler_live;
 
-struct sample *sampler_find(uint64_t addr);
+struct sample *sampler_find(const struct sampler *sampler, uint64_t addr);
 
 /**
  * sampler_take() - note that a block is about to be freed
+ * @sampler: of the pool whose block it is; NULL: any
  * @addr: of it
  *
  * Context: before another thread can get the addresses.
- * Return: its sample, for sampler_drop() once it is freed, or sampler_restore() if it cannot be; NULL: there is none.
+ * Return: its sample, for sampler_end(); NULL: there is none.
  */
-static inline struct sample *sampler_take(uint64_t addr)
+static inline struct sample *sampler_take(const struct sampler *sampler, uint64_t addr)
 {
-	return G_LIKELY(!atomic_load_explicit(&sampler_live, memory_order_relaxed)) ? NULL : sampler_find(addr);
+	return G_LIKELY(!atomic_load_explicit(&sampler_live, memory_order_relaxed)) ? NULL :
+	       sampler_find(sampler, addr);
 }
 
 /**
- * sampler_drop() - the block of a sample is freed
+ * sampler_end() - end what sampler_take() has begun
  * @sample: from sampler_take(); NULL does nothing
+ * @there: the block is not freed after all
+ *
+ * Context: also after sampler_free().
  */
-void sampler_drop(struct sample *sample);
-
-/**
- * sampler_restore() - the block of a sample is not freed after all
- * @sample: from sampler_take(); NULL does nothing
- */
-void sampler_restore(struct sample *sample);
+void sampler_end(struct sample *sample, bool there);
 
 /**
  * sampler_write() - write all stacks, those that hold most first

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "support/fixture.h"
+#include "trace/sampler.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -266,6 +267,72 @@ static void test_pools_end(void)
 	fixture_assert_nothing_left();
 }
 
+/* Two pools, and a block of the second. */
+struct two {
+	struct vpmm_pool *first;
+	struct vpmm_pool *second;
+	void *ptr;
+	void (*act)(struct two *two);
+};
+
+static void free_block(struct two *two)
+{
+	assert_ok(vpmm_free(two->second, two->ptr, NULL));
+}
+
+static void end_second(struct two *two)
+{
+	vpmm_pool_destroy(two->second);
+	two->second = NULL;
+}
+
+static void act(void *data, int level, const char *message)
+{
+	struct two *two = data;
+
+	(void)level;
+	(void)message;
+	two->act(two);
+}
+
+/* A free that names a wrong pool leaves the block's sample to the owner, which frees the block or ends meanwhile. */
+static void test_wrong_pool(void)
+{
+	static void (*const acts[])(struct two *two) = { free_block, end_second };
+
+	for (size_t i = 0; i < G_N_ELEMENTS(acts); i++) {
+		struct two two = { .act = acts[i] };
+		const struct vpmm_opts first = { FIXTURE_PACKED, .stacks = 1, .log = act, .log_data = &two,
+						 .log_level = VPMM_LOG_ERROR };
+		const struct vpmm_opts second = { FIXTURE_PACKED, .stacks = 1 };
+
+		assert_ok(vpmm_pool_create(&two.first, &first));
+		assert_ok(vpmm_pool_create(&two.second, &second));
+		assert_ok(vpmm_malloc(two.second, &two.ptr, MIB, NULL));
+		g_assert_cmpuint(sampler_live, ==, 1);
+		assert_error(vpmm_free(two.first, two.ptr, NULL), EINVAL, "another pool");
+		g_assert_cmpuint(sampler_live, ==, 0);
+		vpmm_pool_destroy(two.second);
+		vpmm_pool_destroy(two.first);
+		fixture_assert_nothing_left();
+	}
+}
+
+/* A free that fails as its pool has ended gives its sample back to nobody. */
+static void test_ended_meanwhile(void)
+{
+	struct sampler *sampler = sampler_new(1);
+	struct sample *sample;
+
+	sampler_note(sampler, MIB, MIB);
+	sample = sampler_take(NULL, MIB);
+	g_assert_nonnull(sample);
+	sampler_free(sampler);
+	sampler_end(sample, true);
+	g_assert_cmpuint(sampler_live, ==, 0);
+	g_assert_null(sampler_take(NULL, MIB));
+}
+
 static void test_exhausted(void)
 {
 	void *ptr = NULL;
@@ -339,6 +406,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/stacks/estimate", test_estimate);
 	g_test_add_func("/stacks/threads", test_threads);
 	g_test_add_func("/stacks/pools-end", test_pools_end);
+	g_test_add_func("/stacks/wrong-pool", test_wrong_pool);
+	g_test_add_func("/stacks/ended-meanwhile", test_ended_meanwhile);
 	g_test_add_func("/stacks/exhausted", test_exhausted);
 	g_test_add_func("/stacks/oom-dump", test_oom_dump);
 	g_test_add_func("/stacks/no-oom-dump", test_no_dump);
