@@ -95,12 +95,17 @@ static void put_back(GArray *touched, const struct batch *batch)
 	}
 }
 
-/* If there is a copy already, the touch was told before it was made; and what was given up is the CPU's. */
+/*
+ * If there is a whole copy already, the touch was told before it was made; one of which the program has discarded a part
+ * is made again. What was given up is the CPU's.
+ */
 static bool is_read(struct range *range, size_t index, bool written)
 {
 	const struct page *page = &range->pages[index];
 
 	if (!page->duplicate || (written && !page->given_up))
+		return false;
+	if (page->readable && !touch_has_copy(page_at(range, index), range->page_size) && move_uncopy(range, index))
 		return false;
 	if (!page->readable && !page->given_up)
 		return !move_copy(range, index);

@@ -519,6 +519,18 @@ int touch_copy(uint64_t at, size_t size, uint64_t from)
 	return move_cover(at, size, from);
 }
 
+bool touch_has_copy(uint64_t at, size_t size)
+{
+	size_t count = size / (size_t)getpagesize();
+	unsigned char *there = g_malloc(count);
+	bool has = !mincore((void *)(uintptr_t)at, size, there);
+
+	for (size_t i = 0; i < count && has; i++)
+		has = there[i] & 1;
+	g_free(there);
+	return has;
+}
+
 bool touch_free_copy(uint64_t at, size_t size)
 {
 	struct uffdio_writeprotect protect = { { at, size }, 0 };

@@ -70,6 +70,15 @@ int touch_cover(uint64_t at, size_t size);
 int touch_copy(uint64_t at, size_t size, uint64_t from);
 
 /**
+ * touch_has_copy() - whether a copy is there as a whole
+ * @at: where it starts
+ * @size: bytes
+ *
+ * Return: false if the program has discarded some of it, by madvise(), or perhaps if the kernel has paged it out.
+ */
+bool touch_has_copy(uint64_t at, size_t size);
+
+/**
  * touch_free_copy() - let the CPU have a copy for good
  * @at: where it starts
  * @size: bytes

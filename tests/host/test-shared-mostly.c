@@ -23,6 +23,9 @@
 #include "support/ranges.h"
 #include "util/assume.h"
 
+/* A test that takes so long hangs. */
+#define HANGS_SECONDS 120
+
 #define THERE (VPMM_PAGE_READ_MOSTLY | VPMM_PAGE_DUPLICATE)
 
 /* On other machines the handler cannot tell a read from a write, and all touches have pages come back. */
@@ -441,6 +444,25 @@ static void test_counted(gconstpointer data)
 	ranges_close(&f, at);
 }
 
+/* A copy that the program discards in part is made again, as the page is on the device all the same. */
+static void test_discarded(gconstpointer data)
+{
+	struct fixture f;
+	char *at;
+
+	if (!open_range(&f, data, (struct vpmm_opts){ FIXTURE_PACKED }, &at, PAGE))
+		return;
+	fill(&f, at, 1);
+	alarm(HANGS_SECONDS);
+	g_assert_cmpint(ranges_look(at), ==, 1);
+	g_assert_cmpint(madvise(at, (size_t)getpagesize(), MADV_DONTNEED), ==, 0);
+	g_assert_cmpint(ranges_look(at + PAGE - 1), ==, 1);
+	g_assert_cmpint(ranges_look(at), ==, 1);
+	g_assert_cmpuint(ranges_page(&f, at).flags, ==, THERE);
+	alarm(0);
+	ranges_close(&f, at);
+}
+
 /* A touch that the kernel tells of late or twice was a read, or the page is there by then. */
 static void test_late(void)
 {
@@ -619,6 +641,9 @@ int main(int argc, char **argv)
 		add("system-calls", &ranges_ways[i], test_system_calls);
 		add("fork", &ranges_ways[i], test_fork);
 		add("reset", &ranges_ways[i], test_reset);
+		/* Discarded memory reads as zero there, and no signal comes. */
+		if (i != RANGES_SIGNAL)
+			add("discarded", &ranges_ways[i], test_discarded);
 		/* ThreadSanitizer holds a lock while an atomic access is carried out, and takes it in the handler. */
 		if (i != RANGES_SIGNAL || !SANITIZED_THREADS)
 			add("hammer", &ranges_ways[i], test_hammer);
