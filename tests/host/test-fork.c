@@ -198,6 +198,43 @@ static void fork_after_failure(void)
 	fork_before_use();
 }
 
+/* The name that comes last takes longest to find. */
+static void *open_tags(void *data)
+{
+	gint *stop = data;
+	char name[64];
+	vpmm_tag last;
+
+	for (int i = 1; i < 200; i++) {
+		g_snprintf(name, sizeof(name), "a name that begins like all others, number %d", i);
+		assert_ok(vpmm_tag_open(name, 0, &last));
+	}
+	while (!g_atomic_int_get(stop))
+		assert_ok(vpmm_tag_open(name, 0, &last));
+	return NULL;
+}
+
+/* Beside another thread that opens tags, before there is a pool. */
+static void fork_while_tags_open(void)
+{
+	GThread *thread;
+	gint stop = 0;
+	vpmm_tag mine;
+	pid_t child;
+
+	thread = g_thread_new("tags", open_tags, &stop);
+	for (int i = 0; i < 200; i++) {
+		child = fork();
+		if (!child) {
+			alarm(HANGS_SECONDS);
+			_exit(vpmm_tag_open("mine", 0, &mine) ? 1 : 0);
+		}
+		g_assert_cmpint(wait_for(child), ==, 0);
+	}
+	g_atomic_int_set(&stop, 1);
+	g_thread_join(thread);
+}
+
 /* Where a thread is held up that writes: in one direction it says that it is there, by the other it may go on. */
 struct gate {
 	int reached[2];
@@ -375,6 +412,7 @@ int main(int argc, char **argv)
 	add_alone("/fork/while-all-locked", test_fork_while_all_locked);
 	add_alone("/fork/before-use", fork_before_use);
 	add_alone("/fork/after-failure", fork_after_failure);
+	add_alone("/fork/while-tags-open", fork_while_tags_open);
 	add_alone("/fork/while-made", fork_while_made);
 	add_alone("/fork/while-not-made", fork_while_not_made);
 	return g_test_run();
