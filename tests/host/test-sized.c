@@ -28,6 +28,7 @@ union room {
 	struct vpmm_forecast forecast;
 	struct vpmm_allocation allocation;
 	struct vpmm_shared_stats shared_stats;
+	struct vpmm_tag_stats tag_stats;
 	struct vpmm_migrate_ops migrate_ops;
 	struct vpmm_mirror_ops mirror_ops;
 	unsigned char bytes[2 * SIZED_MOST];
@@ -109,6 +110,14 @@ static int call_lookup(struct vpmm_pool *pool, union room *room)
 	return err;
 }
 
+static int call_tag_stats(struct vpmm_pool *pool, union room *room)
+{
+	vpmm_tag tag;
+
+	assert_ok(vpmm_tag_open("sized", 0, &tag));
+	return vpmm_tag_stats(pool, tag, &room->tag_stats);
+}
+
 static int call_shared_stats(struct vpmm_pool *pool, union room *room)
 {
 	return vpmm_shared_stats(pool, &room->shared_stats);
@@ -150,23 +159,72 @@ static int call_mirror(struct vpmm_pool *pool, union room *room)
 	return err;
 }
 
-/* Each call that takes such a structure; @returns: it fills it in. */
+/* Each call that takes such a structure, of @type; @returns: it fills it in. */
+#define CALL(type, word, call, returns) { #type, word, sizeof(struct type), call, returns }
 static const struct {
+	const char *type;
 	const char *word;
 	size_t size;
 	int (*call)(struct vpmm_pool *pool, union room *room);
 	bool returns;
 } calls[] = {
-	{ "vpmm_opts.size", sizeof(struct vpmm_opts), call_create, false },
-	{ "opts.size", sizeof(struct vpmm_opts), call_from_env, true },
-	{ "stats.size", sizeof(struct vpmm_stats), call_stats, true },
-	{ "info.size", sizeof(struct vpmm_info), call_info, true },
-	{ "forecast.size", sizeof(struct vpmm_forecast), call_query, true },
-	{ "allocation.size", sizeof(struct vpmm_allocation), call_lookup, true },
-	{ "stats.size", sizeof(struct vpmm_shared_stats), call_shared_stats, true },
-	{ "ops.size", sizeof(struct vpmm_migrate_ops), call_migrate, false },
-	{ "ops.size", sizeof(struct vpmm_mirror_ops), call_mirror, false },
+	CALL(vpmm_opts, "vpmm_opts.size", call_create, false),
+	CALL(vpmm_opts, "opts.size", call_from_env, true),
+	CALL(vpmm_stats, "stats.size", call_stats, true),
+	CALL(vpmm_info, "info.size", call_info, true),
+	CALL(vpmm_forecast, "forecast.size", call_query, true),
+	CALL(vpmm_allocation, "allocation.size", call_lookup, true),
+	CALL(vpmm_tag_stats, "stats.size", call_tag_stats, true),
+	CALL(vpmm_shared_stats, "stats.size", call_shared_stats, true),
+	CALL(vpmm_migrate_ops, "ops.size", call_migrate, false),
+	CALL(vpmm_mirror_ops, "ops.size", call_mirror, false),
 };
+#undef CALL
+
+static bool has_call(const char *type)
+{
+	size_t i = 0;
+
+	while (i < G_N_ELEMENTS(calls) && strcmp(calls[i].type, type))
+		i++;
+	return i < G_N_ELEMENTS(calls);
+}
+
+static unsigned int check_header(const char *name)
+{
+	GRegex *regex = g_regex_new("^struct (vpmm_\\w+) \\{\\n\\tsize_t size;$", G_REGEX_MULTILINE,
+				    (GRegexMatchFlags)0, NULL);
+	char *path = g_build_filename(g_getenv("top_srcdir"), "include", name, NULL), *text = NULL;
+	unsigned int found = 0;
+	GMatchInfo *match;
+
+	g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
+	for (g_regex_match(regex, text, (GRegexMatchFlags)0, &match); g_match_info_matches(match);
+	     g_match_info_next(match, NULL)) {
+		char *type = g_match_info_fetch(match, 1);
+
+		if (!has_call(type))
+			g_error("struct %s: add a call that takes it to this test", type);
+		found++;
+		g_free(type);
+	}
+	g_match_info_free(match);
+	g_regex_unref(regex);
+	g_free(path);
+	g_free(text);
+	return found;
+}
+
+/* Each such structure of the headers has a call here. */
+static void test_all(void)
+{
+	if (!g_getenv("top_srcdir")) {
+		g_test_skip("top_srcdir does not say where the headers are");
+		return;
+	}
+	g_assert_cmpuint(check_header("vpmm.h"), >, 0);
+	g_assert_cmpuint(check_header("vpmm-shared.h"), >, 0);
+}
 
 /* All that is short ends inside a member, or in front of one that every version has. */
 static void test_too_small(void)
@@ -255,6 +313,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/sized/earlier-version", test_earlier_version);
 	g_test_add_func("/sized/between-versions", test_between_versions);
+	g_test_add_func("/sized/all", test_all);
 	g_test_add_func("/sized/too-small", test_too_small);
 	g_test_add_func("/sized/too-large", test_too_large);
 	g_test_add_func("/sized/later-version", test_later_version);
