@@ -55,14 +55,21 @@ static int check_there(const struct range *range)
 					range->at) : 0;
 }
 
-/* Whether a page can go; @there: it is there already. */
+/* Whether an advice or a pin keeps it on the host. */
+static bool is_bound_to_host(const struct page *page)
+{
+	return page->advice == VPMM_ADVISE_PREFER_HOST || page->pins;
+}
+
+/* Whether a page can go; @there: it is there already, or another pass of the call is for it. */
 static bool can_migrate(const struct page *page, const struct migration *want, bool *there)
 {
 	*there = page->state == (want->to == VPMM_DEVICE ? PAGE_DEVICE : PAGE_HOST) ||
-		 (want->only_empty && page->state != PAGE_EMPTY);
+		 (want->only_empty && page->state != PAGE_EMPTY) ||
+		 (want->fill && want->to == VPMM_DEVICE && page->state == PAGE_EMPTY && is_bound_to_host(page));
 	if (*there || (page->state == PAGE_EMPTY && !want->fill))
 		return false;
-	return want->to != VPMM_DEVICE || (page->advice != VPMM_ADVISE_PREFER_HOST && !page->pins);
+	return want->to != VPMM_DEVICE || !is_bound_to_host(page);
 }
 
 /* The next pages that can go. */

@@ -326,6 +326,7 @@ static void test_fault_kept(void)
 	at[2 * PAGE] = 3;
 	assert_ok(vpmm_advise(f.pool, at, 2 * PAGE, VPMM_ADVISE_PREFER_HOST));
 	g_assert_cmpint(vpmm_fault(f.pool, at + PAGE, 2 * PAGE, VPMM_DEVICE, 0), ==, 2);
+	g_assert_cmpuint(ranges_stats(&f).skipped, ==, 0);
 	g_assert_cmpint(ranges_page(&f, at + PAGE).location, ==, VPMM_HOST);
 	g_assert_cmpuint(ranges_page(&f, at + PAGE).flags, ==, VPMM_PAGE_PREFER_HOST);
 	g_assert_cmpint(ranges_page(&f, at + 2 * PAGE).location, ==, VPMM_DEVICE);
