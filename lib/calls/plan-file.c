@@ -17,7 +17,7 @@
 
 /*
  * Far from where Linux puts libraries, heaps and what asks for no address, so that it is free in every process. Each
- * pool of a process has a part, the slabs behind the rest.
+ * pool of a process has a part, whatever its file is called, the slabs behind the rest.
  */
 #define BEGIN ((uint64_t)24 << 40)
 #define PART ((uint64_t)20 << 40)
@@ -35,6 +35,7 @@
  * @pool: the pool
  * @asked: its name, as it was asked for
  * @number: from 1: of pools of the process that have asked for it
+ * @part: from 0: of the addresses
  * @name: of the file, for the life of the process
  * @device: the backend and the name of the device
  */
@@ -42,6 +43,7 @@ struct plan_file {
 	struct vpmm_pool *pool;
 	const char *asked;
 	unsigned int number;
+	unsigned int part;
 	const char *name;
 	char *device;
 };
@@ -244,6 +246,22 @@ static unsigned int free_number(const char *asked)
 	return number;
 }
 
+/* The lowest that no other pool has. */
+static unsigned int free_part(void) REQUIRES(&plans_lock);
+static unsigned int free_part(void)
+{
+	unsigned int part = 0;
+	GSList *link = plans;
+
+	while (link) {
+		bool taken = ((const struct plan_file *)link->data)->part == part;
+
+		part += taken;
+		link = taken ? plans : link->next;
+	}
+	return part;
+}
+
 static const char *numbered(const char *asked, unsigned int number)
 {
 	char *name = g_strdup_printf("%s.%u", asked, number);
@@ -265,13 +283,14 @@ void plan_file_begin(struct vpmm_pool *pool, const struct backend_info *info)
 	g_strdelimit(plan->device, "\r\n", ' ');
 	lock_acquire(&plans_lock);
 	plan->number = free_number(plan->asked);
+	plan->part = free_part();
 	plans = g_slist_prepend(plans, plan);
 	lock_release(&plans_lock);
 	plan->name = numbered(plan->asked, plan->number);
 	pool->core.settings.plan = plan->name;
 	pool->plan = plan;
-	if (plan->number <= PARTS) {
-		pool->core.regions.begin = BEGIN + (plan->number - 1) * PART;
+	if (plan->part < PARTS) {
+		pool->core.regions.begin = BEGIN + plan->part * PART;
 		pool->core.spans.begin = pool->core.regions.begin + SLABS;
 	}
 }

@@ -226,6 +226,42 @@ static void test_taken(void)
 	g_free(text);
 }
 
+#define POOLS 3
+
+/* Where the pools of a process begin whose files have these names. */
+static void read_begins(const char *const *names, uint64_t *begins)
+{
+	struct fixture f[POOLS];
+
+	for (size_t i = 0; i < POOLS; i++) {
+		fixture_open(&f[i], plan_opts(names[i]));
+		begins[i] = ((const struct chunk *)f[i].pool->core.regions.chunks->pdata[0])->addr;
+	}
+	for (size_t i = POOLS; --i;)
+		fixture_close_beside(&f[i]);
+	fixture_close(&f[0]);
+}
+
+/* Each pool of a process has addresses that are free in every process, whether or not its file has a name of its own. */
+static void test_names(void)
+{
+	char *second = g_strconcat(file, "-of-another", NULL), *third = g_strconcat(file, "-of-a-third", NULL);
+	uint64_t begins[POOLS], again[POOLS], others[POOLS];
+
+	g_remove(file);
+	read_begins((const char *const[]){ file, file, file }, begins);
+	read_begins((const char *const[]){ file, file, file }, again);
+	read_begins((const char *const[]){ file, second, third }, others);
+	for (size_t i = 0; i < POOLS; i++) {
+		if (begins[i] == again[i])
+			g_assert_cmpuint(others[i], ==, begins[i]);
+		else
+			g_test_skip("the addresses are not free here");
+	}
+	g_free(second);
+	g_free(third);
+}
+
 /* A program that requests something else is served, from the same memory. */
 static void test_differs(void)
 {
@@ -491,6 +527,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/plan/exit", test_exit);
 	g_test_add_func("/plan/limits", test_limits);
 	g_test_add_func("/plan/taken", test_taken);
+	g_test_add_func("/plan/names", test_names);
 	g_test_add_func("/plan/differs", test_differs);
 	g_test_add_func("/plan/paged", test_paged);
 	g_test_add_func("/plan/request", test_request);
