@@ -167,8 +167,9 @@ enum vpmm_rdma {
  *
  * It may call the library, but must return. It is never entered twice on a thread: messages of the calls that it makes
  * are delivered after it has returned, and messages of calls that it makes during that delivery are dropped. Messages
- * of a pool that is destroyed, or fails to be created, inside a callback are dropped. "pool destroyed" arrives while
- * the pool can still be used. No thread may destroy a pool while a callback of that pool runs on another.
+ * of a pool that is destroyed, or fails to be created, inside a callback are dropped. It must not destroy the pool whose
+ * message it was given, nor may another thread meanwhile. During "pool destroyed", which arrives while the pool can
+ * still be used, vpmm_pool_destroy() does nothing.
  *
  * Context: called on the thread whose call caused the message, with no lock held.
  * Since: 0.1
@@ -715,8 +716,8 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
 
 /*
  * In place of a stream. For vpmm_free(): the memory is free once all work is complete that was submitted before the call
- * to any stream of the pool's context. For vpmm_malloc_aligned() and vpmm_shared_free(): see there. No stream has this
- * handle. Since: 0.1
+ * to any stream of the pool's context. For vpmm_malloc_aligned(), vpmm_shared_free() and vpmm_resume(): see there. No
+ * stream has this handle. Since: 0.1
  */
 #define VPMM_STREAM_ANY ((struct CUstream_st *)UINTPTR_MAX)
 

@@ -521,7 +521,7 @@ int api_resolve_owner(struct vpmm_pool **pool, const void *ptr, const char *call
 int api_check_stream(const struct CUstream_st *stream, const char *call)
 {
 	if (stream == VPMM_STREAM_ANY)
-		return error_set(-EINVAL, "%s: VPMM_STREAM_ANY is for vpmm_free(), vpmm_malloc_aligned() and "
-				 "vpmm_shared_free() alone", call);
+		return error_set(-EINVAL, "%s: VPMM_STREAM_ANY is for vpmm_free(), vpmm_malloc_aligned(), "
+				 "vpmm_shared_free() and vpmm_resume() alone", call);
 	return 0;
 }

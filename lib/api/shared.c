@@ -64,7 +64,6 @@ static int begin_at(struct vpmm_pool **pool, struct shared **shared, const void 
 	return err;
 }
 
-/* The callback of the log may end the pool. */
 static void leave_backend(struct vpmm_pool *pool, struct shared *shared)
 {
 	pool->core.backend->ops->leave(pool->core.backend);
