@@ -119,10 +119,31 @@ static struct stack *stack_of(struct sampler *sampler, const struct call *calls)
 }
 
 REQUIRES(samples_lock)
+static void count_out(const struct sample *sample)
+{
+	atomic_fetch_sub(filter_of(sample->addr), 1);
+	atomic_fetch_sub(&sampler_live, 1);
+	sample->stack->live -= sample->bytes;
+	sample->stack->blocks -= sample->blocks;
+}
+
+/* If a program frees on one thread what another has, the address may have a sample already. */
+REQUIRES(samples_lock)
+static void drop_stale(uint64_t addr)
+{
+	struct sample *stale = samples ? g_hash_table_lookup(samples, GSIZE_TO_POINTER((gsize)addr)) : NULL;
+
+	if (stale)
+		count_out(stale);
+	g_free(stale);
+}
+
+REQUIRES(samples_lock)
 static void count_in(struct sample *sample)
 {
 	struct stack *stack = sample->stack;
 
+	drop_stale(sample->addr);
 	stack->live += sample->bytes;
 	stack->blocks += sample->blocks;
 	stack->peak = MAX(stack->peak, stack->live);
@@ -171,10 +192,7 @@ struct sample *sampler_find(const struct sampler *sampler, uint64_t addr)
 		sample = NULL;
 	if (sample) {
 		g_hash_table_remove(samples, GSIZE_TO_POINTER((gsize)addr));
-		atomic_fetch_sub(filter_of(addr), 1);
-		atomic_fetch_sub(&sampler_live, 1);
-		sample->stack->live -= sample->bytes;
-		sample->stack->blocks -= sample->blocks;
+		count_out(sample);
 		sample->stack->sampler->taken++;
 	}
 	lock_release(&samples_lock);
@@ -222,10 +240,10 @@ static gboolean is_of(gpointer key, gpointer value, gpointer data)
 	struct sample *sample = value;
 
 	(void)key;
+	lock_assert_held(&samples_lock);
 	if (sample->stack->sampler != data)
 		return FALSE;
-	atomic_fetch_sub(filter_of(sample->addr), 1);
-	atomic_fetch_sub(&sampler_live, 1);
+	count_out(sample);
 	g_free(sample);
 	return TRUE;
 }

@@ -333,6 +333,21 @@ static void test_ended_meanwhile(void)
 	g_assert_null(sampler_take(NULL, MIB));
 }
 
+/* A block of a program that frees it twice at once can have been sampled anew in between. */
+static void test_twice(void)
+{
+	struct sampler *sampler = sampler_new(1);
+	struct sample *sample;
+
+	sampler_note(sampler, MIB, MIB);
+	sample = sampler_take(sampler, MIB);
+	sampler_note(sampler, MIB, MIB);
+	sampler_end(sample, true);
+	g_assert_cmpuint(sampler_live, ==, 1);
+	sampler_free(sampler);
+	g_assert_cmpuint(sampler_live, ==, 0);
+}
+
 static void test_exhausted(void)
 {
 	void *ptr = NULL;
@@ -408,6 +423,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/stacks/pools-end", test_pools_end);
 	g_test_add_func("/stacks/wrong-pool", test_wrong_pool);
 	g_test_add_func("/stacks/ended-meanwhile", test_ended_meanwhile);
+	g_test_add_func("/stacks/twice", test_twice);
 	g_test_add_func("/stacks/exhausted", test_exhausted);
 	g_test_add_func("/stacks/oom-dump", test_oom_dump);
 	g_test_add_func("/stacks/no-oom-dump", test_no_dump);
