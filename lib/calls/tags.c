@@ -96,6 +96,18 @@ static void uncount(struct tag_counts *counts, const struct tagged *block, bool 
 	counts->kept -= kept ? block->size : 0;
 }
 
+/* If a program frees in one call what another is about to free, the address may be there already. */
+static void drop_stale_block(struct tags *tags, uint64_t addr)
+{
+	const struct tagged *stale = g_hash_table_lookup(tags->blocks, &addr);
+
+	if (!stale)
+		return;
+	uncount(&tags->counts[tag_of(stale->word)], stale, stays_mapped(tags, stale));
+	/* An insertion would keep the key, which goes with the block. */
+	g_hash_table_remove(tags->blocks, &addr);
+}
+
 void tags_replace(struct tags *tags, vpmm_tag word, const struct tagged *old, const struct tagged *block,
 		  size_t claimed)
 {
@@ -108,6 +120,7 @@ void tags_replace(struct tags *tags, vpmm_tag word, const struct tagged *old, co
 		uncount(counts, old, stays_mapped(tags, old));
 	if (copy) {
 		*copy = *block;
+		drop_stale_block(tags, copy->addr);
 		count(counts, copy, stays_mapped(tags, copy));
 		g_hash_table_insert(tags->blocks, &copy->addr, copy);
 	}

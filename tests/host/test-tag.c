@@ -543,6 +543,44 @@ static void test_peak(void)
 	fixture_close(&f);
 }
 
+/* A block that a log callback frees, and allocates anew, while a free of it fails. */
+struct again {
+	struct vpmm_pool *pool;
+	vpmm_tag tag;
+	void *ptr;
+};
+
+static void free_and_allocate(void *data, int level, const char *message)
+{
+	struct again *again = data;
+	void *ptr = again->ptr;
+
+	(void)level;
+	(void)message;
+	assert_ok(vpmm_free(again->pool, ptr, NULL));
+	again->ptr = tag_malloc(again->pool, again->tag, PAGE, 1, NULL);
+	g_assert_true(again->ptr == ptr);
+}
+
+/* The count of a tag is right again once the block that has the address is freed. */
+static void test_freed_meanwhile(void)
+{
+	struct again again = { .tag = tag_get("freed meanwhile", 0) };
+	const struct vpmm_opts opts = { FIXTURE_PACKED, .log = free_and_allocate, .log_data = &again,
+					.log_level = VPMM_LOG_ERROR };
+	int nowhere;
+
+	assert_ok(vpmm_pool_create(&again.pool, &opts));
+	again.ptr = tag_malloc(again.pool, again.tag, PAGE, 1, NULL);
+	assert_error(vpmm_free(again.pool, again.ptr, (struct CUstream_st *)&nowhere), EINVAL, "not a stream");
+	g_assert_cmpuint(tag_stats(again.pool, again.tag).blocks, ==, 1);
+	assert_ok(vpmm_free(again.pool, again.ptr, NULL));
+	g_assert_cmpuint(tag_stats(again.pool, again.tag).blocks, ==, 0);
+	g_assert_cmpuint(tag_stats(again.pool, again.tag).live, ==, 0);
+	vpmm_pool_destroy(again.pool);
+	fixture_assert_nothing_left();
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -563,6 +601,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/tag/beside", test_beside);
 	g_test_add_func("/tag/first", test_first);
 	g_test_add_func("/tag/fork", test_fork);
+	g_test_add_func("/tag/freed-meanwhile", test_freed_meanwhile);
 	g_test_add_func("/tag/most", test_most);
 	return g_test_run();
 }
