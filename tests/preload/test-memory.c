@@ -5,6 +5,7 @@
 
 #include "cuda/fake-cuda-inside.h"
 #include "preload/preload-fixture.h"
+#include "support/folder.h"
 
 #define SIZE 3000000
 
@@ -578,7 +579,10 @@ static void stream_destroyed(void)
 
 int main(int argc, char **argv)
 {
-	static const struct preload_test tests[] = {
+	/* Only the process that runs the tests names the budget. */
+	char *folder = g_getenv("VPMM_TEST_SCENE") ? NULL : g_dir_make_tmp("vpmm-memory-XXXXXX", NULL);
+	char *budget = g_strdup_printf("VPMM_BUDGET=%s/limited:64M", folder ? folder : "");
+	const struct preload_test tests[] = {
 		{ "/memory/answers", answers },
 		{ "/memory/free-waits", free_waits },
 		{ "/memory/free-orders", free_orders, { "VPMM_PRELOAD_FREE=ordered" } },
@@ -595,7 +599,7 @@ int main(int argc, char **argv)
 		{ "/memory/captured", captured },
 		{ "/memory/info", free_memory_is_told },
 		{ "/memory/limit", limited, { "VPMM_LIMIT=64M" } },
-		{ "/memory/budget", limited, { "VPMM_BUDGET=vpmm-test-preload:64M" } },
+		{ "/memory/budget", limited, { budget } },
 		{ "/memory/exhausted", exhausted },
 		{ "/memory/room-for-driver", room_for_driver, { "VPMM_PRELOAD_IPC=driver" } },
 		{ "/memory/other-context", other_context },
@@ -615,6 +619,11 @@ int main(int argc, char **argv)
 		{ "/memory/failed-release", failed_release },
 		{ "/memory/stream-destroyed", stream_destroyed },
 	};
+	int status = preload_main(argc, argv, tests, G_N_ELEMENTS(tests));
 
-	return preload_main(argc, argv, tests, G_N_ELEMENTS(tests));
+	if (folder)
+		folder_remove(folder);
+	g_free(folder);
+	g_free(budget);
+	return status;
 }

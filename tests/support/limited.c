@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * limited SECONDS COMMAND [ARGUMENT...]: runs a test in a process group of its own, and stops it when its time is over.
- * First it says what each thread was doing, so that a deadlock can be told from a machine under load.
+ * First it says what each thread was doing, so that a deadlock can be told from a machine under load. The test has a
+ * folder of its own for temporary files and budgets, and fails if it leaves anything there.
  */
 #define _GNU_SOURCE 1
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* As timeout(1) has them. */
-enum { STATUS_STOPPED = 124, STATUS_FAILED = 125, STATUS_NOT_FOUND = 127 };
+/* The first as a test has it that fails, the others as timeout(1) has them. */
+enum { STATUS_LEFT = 1, STATUS_STOPPED = 124, STATUS_FAILED = 125, STATUS_NOT_FOUND = 127 };
 
 /* How long the threads are looked at, and how long the group may take to end. */
 #define LOOK_S 1
@@ -162,6 +165,44 @@ static void tell_all(const char *seconds)
 	fflush(stdout);
 }
 
+static char folder[PATH_MAX];
+static unsigned int left;
+
+/* Short, as the name of a socket in it has 107 bytes at most. */
+static bool make_folder(void)
+{
+	const char *parent = getenv("TMPDIR");
+
+	snprintf(folder, sizeof(folder), "%s/vpmm-XXXXXX", parent && *parent ? parent : "/tmp");
+	return mkdtemp(folder) && !setenv("TMPDIR", folder, 1) && !setenv("XDG_RUNTIME_DIR", folder, 1);
+}
+
+/* Pipes of valgrind's and a folder of ccache's are no test's. */
+static bool is_foreign(const char *name)
+{
+	return !strncmp(name, "vgdb-pipe-", 10) || !strncmp(name, "ccache-", 7);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	/* Folders come behind what they have. */
+	if (at->level == 1 && !is_foreign(path + at->base)) {
+		printf("# left in $TMPDIR, which is also $XDG_RUNTIME_DIR: %s\n", path + at->base);
+		left++;
+	}
+	remove(path);
+	return 0;
+}
+
+/* The status of the test, unless that succeeded and has left something. */
+static int remove_folder(int status)
+{
+	nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	return status || !left ? status : STATUS_LEFT;
+}
+
 static void pass_on(int number)
 {
 	kill(-group, number);
@@ -194,6 +235,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: limited SECONDS COMMAND [ARGUMENT...]\n");
 		return STATUS_FAILED;
 	}
+	if (!make_folder()) {
+		perror(folder);
+		return STATUS_FAILED;
+	}
 	/* A process that ignores this signal does not learn how its child ended. */
 	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&child);
@@ -219,7 +264,7 @@ int main(int argc, char **argv)
 		kill(-group, SIGTERM);
 		await_end(GRACE_S, &status);
 		kill(-group, SIGKILL);
-		return STATUS_STOPPED;
+		return remove_folder(STATUS_STOPPED);
 	}
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	return remove_folder(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
 }
