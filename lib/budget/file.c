@@ -146,12 +146,16 @@ static int judge_budget_file(int fd, const char *path)
 	return 0;
 }
 
+/* A process whose files may not become as large creates none: it would leave an empty one. */
 static int open_budget_file(int folder, const char *path, const char *name)
 {
+	const bool create = descriptor_most() >= sizeof(struct budget_file);
 	int fd, err;
 
-	fd = descriptor_raise(openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+	fd = descriptor_raise(openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (create ? O_CREAT : 0),
 				     S_IRUSR | S_IWUSR));
+	if (fd < 0 && !create && errno == ENOENT)
+		errno = EFBIG;
 	if (fd < 0)
 		return errno == ELOOP ? error_set(-EINVAL, "%s: is a symbolic link: expected a file", path) :
 		       fail_file(path, "cannot be opened");

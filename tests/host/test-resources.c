@@ -292,6 +292,9 @@ static void test_file_size_of_others(void)
 	opts.top = VPMM_TOP_OFF;
 	opts.budget = budget;
 	assert_error(vpmm_pool_create(&pool, &opts), EFBIG, "VPMM_BUDGET: ");
+	/* Nothing is left of a file that could not be created. */
+	g_assert_cmpint(g_rmdir(folder), ==, 0);
+	g_assert_cmpint(g_mkdir(folder, 0700), ==, 0);
 	opts.budget = NULL;
 	opts.oom_dump = dump;
 	assert_ok(vpmm_pool_create(&pool, &opts));
