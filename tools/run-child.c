@@ -20,13 +20,6 @@
 /* What others may send to vpmm-run, and mean the program. */
 static const int passed[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
 
-/* The signals of the process before child_run(). */
-struct signals {
-	sigset_t mask;
-	sigset_t waited;
-	struct sigaction of_children;
-};
-
 static bool is_ignored(int signal)
 {
 	struct sigaction action;
@@ -63,8 +56,10 @@ int child_exec(const struct child *child)
  * They are waited for instead of handled, so that none comes at the wrong moment. What is to be ignored stays so, for
  * the program as well; but whoever ignores SIGCHLD cannot wait for it.
  */
-static void hold_signals(struct signals *signals)
+void child_hold_signals(struct child *child)
 {
+	struct child_signals *signals = &child->signals;
+
 	sigemptyset(&signals->waited);
 	for (unsigned int i = 0; i < G_N_ELEMENTS(passed); i++) {
 		if (!is_ignored(passed[i]))
@@ -75,27 +70,34 @@ static void hold_signals(struct signals *signals)
 	sigprocmask(SIG_BLOCK, &signals->waited, &signals->mask);
 }
 
-static void release_signals(const struct signals *signals)
+static void release_signals(const struct child *child)
 {
+	const struct child_signals *signals = &child->signals;
+
 	sigaction(SIGCHLD, &signals->of_children, NULL);
 	sigprocmask(SIG_SETMASK, &signals->mask, NULL);
 }
 
-static pid_t start(const struct child *child, const struct signals *signals)
+/* A signal that comes before the program has begun ends it: a handler of vpmm-run would lose it. */
+static pid_t start(const struct child *child)
 {
 	pid_t pid = fork();
 	int status;
 
 	if (pid)
 		return pid;
-	release_signals(signals);
+	for (unsigned int i = 0; i < G_N_ELEMENTS(passed); i++) {
+		if (sigismember(&child->signals.waited, passed[i]))
+			signal(passed[i], SIG_DFL);
+	}
+	release_signals(child);
 	status = child_exec(child);
 	fprintf(stderr, "%s: %s\n", g_get_prgname(), fail_text());
 	_exit(status);
 }
 
 /* Meanwhile the program goes on, and may end. */
-static void answer(const struct child *child, const struct signals *signals, GArray *answering)
+static void answer(const struct child *child, GArray *answering)
 {
 	pid_t pid = fork();
 
@@ -105,7 +107,7 @@ static void answer(const struct child *child, const struct signals *signals, GAr
 		return;
 	/* Who asks once more asks all processes of that name. */
 	signal(SIGUSR1, SIG_IGN);
-	release_signals(signals);
+	release_signals(child);
 	child->asked(child, child->data);
 	fflush(stderr);
 	_exit(0);
@@ -146,18 +148,18 @@ static void pass(const struct child *child, const siginfo_t *info)
 		kill(child->pid, info->si_signo);
 }
 
-static void wait_for(const struct child *child, const struct signals *signals, GArray *answering, int *status)
+static void wait_for(const struct child *child, GArray *answering, int *status)
 {
 	bool ended = false;
 	siginfo_t info;
 
 	while (!ended || answering->len) {
-		if (sigwaitinfo(&signals->waited, &info) < 0)
+		if (sigwaitinfo(&child->signals.waited, &info) < 0)
 			continue;
 		if (info.si_signo == SIGCHLD)
 			ended |= reap(child, answering, status);
 		else if (info.si_signo == SIGUSR1 && child->asked)
-			answer(child, signals, answering);
+			answer(child, answering);
 		else if (!ended)
 			pass(child, &info);
 		else
@@ -167,24 +169,22 @@ static void wait_for(const struct child *child, const struct signals *signals, G
 
 int child_run(struct child *child, int *status)
 {
-	struct signals signals;
 	GArray *answering;
 	int err;
 
-	hold_signals(&signals);
-	child->pid = start(child, &signals);
+	child->pid = start(child);
 	if (child->pid < 0) {
 		err = -errno;
-		release_signals(&signals);
+		release_signals(child);
 		return fail_set(err, "no process for %s: %s", child->path, g_strerror(-err));
 	}
 	answering = g_array_new(FALSE, FALSE, sizeof(pid_t));
-	wait_for(child, &signals, answering, status);
+	wait_for(child, answering, status);
 	g_array_free(answering, TRUE);
 	/* What was meant for the program has come late; and who asks is about to be told. */
 	signal(SIGUSR1, SIG_IGN);
 	signal(SIGUSR2, SIG_IGN);
-	release_signals(&signals);
+	release_signals(child);
 	return 0;
 }
 

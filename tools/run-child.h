@@ -6,6 +6,7 @@
 #ifndef RUN_CHILD_H
 #define RUN_CHILD_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -23,6 +24,18 @@ struct child_before {
 };
 
 /**
+ * struct child_signals - the signals of the process, as child_hold_signals() found them
+ * @mask: those that were blocked
+ * @waited: those that are now
+ * @of_children: what SIGCHLD did
+ */
+struct child_signals {
+	sigset_t mask;
+	sigset_t waited;
+	struct sigaction of_children;
+};
+
+/**
  * struct child - the program
  * @path: its file
  * @argv: its arguments, from its name on
@@ -30,6 +43,7 @@ struct child_before {
  * @asked: called in a process of its own whenever SIGUSR1 comes; NULL: that is the program's, too
  * @data: for @asked
  * @pid: the program's, once it runs
+ * @signals: by child_hold_signals()
  */
 struct child {
 	const char *path;
@@ -38,6 +52,7 @@ struct child {
 	void (*asked)(const struct child *child, void *data);
 	void *data;
 	pid_t pid;
+	struct child_signals signals;
 };
 
 /**
@@ -53,8 +68,16 @@ void child_look(struct child_before *before);
 int child_exec(const struct child *child);
 
 /**
- * child_run() - start the program, wait until it and all that @asked has to say have ended
+ * child_hold_signals() - keep signals for the program until child_run() passes them on
  * @child: the program
+ *
+ * To be called before there is anything to remove when a signal ends this process.
+ */
+void child_hold_signals(struct child *child);
+
+/**
+ * child_run() - start the program, wait until it and all that @asked has to say have ended
+ * @child: the program, behind child_hold_signals()
  * @status: receives how it ended, as waitpid() has it
  *
  * It is in the process group of vpmm-run, so that what the terminal sends reaches it; what others send to vpmm-run is

@@ -236,6 +236,7 @@ static int watch(struct child *child)
 	static struct traces traces;
 	int status, err;
 
+	child_hold_signals(child);
 	err = traces_begin(&traces, options.monitor ? options.trace_pattern : NULL,
 			   options.monitor ? ".trace" : ".report");
 	if (err)
@@ -246,7 +247,7 @@ static int watch(struct child *child)
 		child->asked = tell_so_far;
 		child->data = &traces;
 	}
-	/* Before the program has ended, as there are files to remove; until then these are passed on. */
+	/* Once the program has ended, as there are files to remove; until then these are passed on. */
 	interrupt_catch(false);
 	err = child_run(child, &status);
 	if (!err)

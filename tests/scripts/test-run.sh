@@ -404,6 +404,27 @@ send()
 	kill -s "$signal" "$1"
 }
 
+# Just before the program begins, a signal comes that vpmm-run handles once the program has ended.
+cat >"$work/early.c" <<'C'
+#include <signal.h>
+#include <unistd.h>
+extern char **environ;
+int execvp(const char *path, char *const argv[])
+{
+	raise(SIGTERM);
+	return execve(path, argv, environ);
+}
+C
+if $CC -shared -fPIC -o "$work/early.so" "$work/early.c" 2>"$work/err"; then
+	verdict "one that comes before the program has begun" "$(LD_PRELOAD=${before:+$before:}$work/early.so
+		export LD_PRELOAD
+		for option in --report --monitor; do
+			vrun 143 $option "$here/$program" say=begun; silent out
+		done)"
+else
+	verdict "one that comes before the program has begun" "$(cat "$work/err")"
+fi
+
 passes()
 {
 	for option in --report --monitor; do
