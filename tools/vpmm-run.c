@@ -201,7 +201,7 @@ static int check_options(void)
 		err = check_trace();
 	if (!err)
 		err = check_settings();
-	return err ? err : check_report();
+	return err;
 }
 
 static void tell_so_far(const struct child *child, void *data)
@@ -276,7 +276,7 @@ static int run(struct child *child)
 	/* What is wrong with a program that cannot be run, execvp() knows. */
 	if (!path)
 		return say(child_exec(child));
-	if (target_check(path) || object_preload())
+	if (target_check(path) || object_preload() || check_report())
 		return cli_refuse("%s", fail_text());
 	return options.monitor || options.report ? watch(child) : say(child_exec(child));
 }

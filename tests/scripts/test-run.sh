@@ -367,6 +367,8 @@ verdict "in a file" "$(vrun 0 --report="$work/report" "$program" plain=1x2; sile
 verdict "the next one takes its place" "$(vrun 0 --report="$work/report" "$program" plain=1x2; tables report 1)"
 verdict "a program that cannot be started leaves it" "$(vrun 127 --report="$work/report" "$work/none"
 	: >"$work/text"; vrun 126 --report="$work/report" "$work/text"; tables report 1)"
+verdict "and makes none" "$(vrun 127 --report="$work/never" "$work/none"; vrun 126 --report="$work/never" "$work/text"
+	[ ! -e "$work/never" ] || ls -l "$work/never")"
 verdict "of each process and pool" "$(
 	vrun 0 --report sh -c '"$0" plain=1x2 reset plain=2x2; "$0" plain=3x2; ls /' "$program"; tables err 3
 	says err reset; row err allocations 1; row err allocations 2; row err allocations 3)"
