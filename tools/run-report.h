@@ -113,7 +113,8 @@ struct traces_file {
  * @name: as the user has it, where %p and %% have their meaning
  * @pattern: receives it, for g_free()
  *
- * Return: 0, or explained by fail_set(): it has another %, or there is no folder to write it to.
+ * Return: 0, or explained by fail_set(): it has another %, there is no folder to write it to, or no file of this name
+ * can be written.
  */
 int traces_absolute(const char *option, const char *name, char **pattern);
 
@@ -122,7 +123,8 @@ int traces_absolute(const char *option, const char *name, char **pattern);
  * @option: whose value it is, for the sentence
  * @pattern: by traces_absolute()
  *
- * Return: 0, or explained by fail_set(): there is a device, a pipe or a folder of this name.
+ * Return: 0, or explained by fail_set(): there is a device, a pipe or a folder of this name, or it is too long for a
+ * process id behind it.
  */
 int traces_replaceable(const char *option, const char *pattern);
 

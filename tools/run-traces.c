@@ -56,18 +56,22 @@ static bool names_process(const char *pattern)
 }
 
 /* A program finds that out too late: it would go on without libvpmm. */
+static int check_name(const char *option, const char *name)
+{
+	int err = 0;
+
+	if (g_file_test(name, G_FILE_TEST_IS_DIR))
+		err = -EISDIR;
+	else if (access(name, W_OK) && errno != ENOENT)
+		err = -errno;
+	return err ? fail_set(err, "%s: %s: %s", option, name, g_strerror(-err)) : 0;
+}
+
 static int check_file(const char *option, const char *pattern)
 {
 	g_autofree char *name = unescape(pattern);
-	int err = 0;
 
-	if (names_process(pattern) || access(name, F_OK))
-		return 0;
-	if (g_file_test(name, G_FILE_TEST_IS_DIR))
-		err = -EISDIR;
-	else if (access(name, W_OK))
-		err = -errno;
-	return err ? fail_set(err, "%s: %s: %s", option, name, g_strerror(-err)) : 0;
+	return names_process(pattern) ? 0 : check_name(option, name);
 }
 
 /* Whether a file of this name, if it is there, can be replaced: a device, a pipe or a folder must not be. */
@@ -80,10 +84,12 @@ static bool is_replaceable(const char *name)
 
 int traces_replaceable(const char *option, const char *pattern)
 {
-	g_autofree char *name = unescape(pattern);
+	g_autofree char *name = unescape(pattern), *longest = g_strdup_printf("%s.%d", name, G_MAXINT);
 
-	if (names_process(pattern) || is_replaceable(name))
+	if (names_process(pattern))
 		return 0;
+	if (is_replaceable(name))
+		return check_name(option, longest);
 	return fail_set(-EINVAL, "%s: %s is no regular file, which with --monitor it has to be", option, name);
 }
 

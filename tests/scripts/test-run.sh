@@ -116,6 +116,12 @@ verdict "what cannot be recorded any more is said" "$(
 	[ "$(grep -c 'nothing more' "$work/err")" -eq 1 ] || cat "$work/err")"
 refuses "trace without a name" '--trace: expected the name' --trace= ls
 refuses "no folder for the trace" "--trace: $work/none: No such file" --trace="$work/none/x" ls
+long=$(printf '%0260d' 0)
+refuses "a name for the trace that no file can have" "--trace: $work/$long: File name too long" --trace="$work/$long" ls
+long=$(printf '%0250d' 0)
+refuses "one that none can have with a process id behind it" "--trace: $work/$long.2147483647: File name too long" \
+	--monitor --trace="$work/$long" ls
+verdict "without one it can" "$(vrun 0 --trace="$work/$long" true)"
 refuses "a folder for the trace" "--trace: $work/other: Is a directory" --trace="$work/other" ls
 if [ "$(id -u)" -ne 0 ]; then
 	: >"$work/barred" && chmod a-w "$work/barred"
