@@ -3,6 +3,7 @@
 #ifndef POOL_SETTINGS_H
 #define POOL_SETTINGS_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 #include "choose.h"
@@ -10,8 +11,8 @@
 #include "json.h"
 #include "units.h"
 
-/* Also for the name of a file, which is cut off if it is longer. */
-#define POOL_SETTING_TEXT 512
+/* Also for the longest name of a file. */
+#define POOL_SETTING_TEXT PATH_MAX
 
 /**
  * struct pool_setting - a setting in force

@@ -124,7 +124,7 @@ static void print_setting(const struct pool_setting *setting)
 		units_format_bytes(human, number);
 		g_snprintf(value, sizeof(value), "%s (%s)", setting->value, human);
 	}
-	printf("  %-28s%-32s%s\n", setting->variable, value, setting->source);
+	printf("  %-28s%-31s %s\n", setting->variable, value, setting->source);
 }
 
 /* A heading over the first; @data says whether it is there. */
@@ -214,16 +214,17 @@ static int check_trace(const char *name)
 {
 	size_t room = name_expand(name, NULL, 0) + 1;
 	g_autofree char *expanded = g_malloc(room), *folder = NULL;
-	bool exists;
 	int err = 0;
 
 	name_expand(name, expanded, room);
 	folder = g_path_get_dirname(expanded);
-	exists = g_access(expanded, F_OK) == 0;
 	if (g_file_test(expanded, G_FILE_TEST_IS_DIR))
 		err = EISDIR;
-	else if (g_access(exists ? expanded : folder, exists ? W_OK : W_OK | X_OK))
+	else if (g_access(expanded, W_OK))
 		err = errno;
+	/* A file can be made, unless there is no place for it or no file can have such a name. */
+	if (err == ENOENT)
+		err = g_access(folder, W_OK | X_OK) ? errno : 0;
 	if (err)
 		fail_set(-EINVAL, "trace (VPMM_TRACE) is %s: %s", expanded, g_strerror(err));
 	return -err;

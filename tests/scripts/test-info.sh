@@ -100,11 +100,12 @@ verdict "limit and threshold" "$(small_va; export VPMM_LIMIT=50% VPMM_KEEP=none;
 # A file that is there is left as it is, one that is not is not made.
 verdict "trace" "$(small_va; echo old >"$work/old.trace"; mkfifo "$work/pipe"
 	export VPMM_BACKEND=host
-	for name in none "$work/old.trace" "$work/new.trace" "$work/pipe"; do
+	long=$work/$(printf '%0100d' 0)
+	for name in none "$work/old.trace" "$work/new.trace" "$work/pipe" "$long"; do
 		VPMM_TRACE=$name info 0; shows VPMM_TRACE "$name" environment
 	done
 	[ "$(cat "$work/old.trace")" = old ] && [ ! -e "$work/new.trace" ] || ls "$work"
-	for name in "$work" "$work/none/x"; do
+	for name in "$work" "$work/none/x" "$work/$(printf '%0300d' 0)"; do
 		VPMM_TRACE=$name info 2; says err "vpmm-info: trace (VPMM_TRACE) is $name: "
 	done)"
 verdict "largest extent of large pages" "$(export VPMM_PAGE_SIZE=3G VPMM_VA_SIZE=63G VPMM_HOST_CAPACITY=9G
