@@ -11,8 +11,9 @@
 
 #define PASSES 2
 
-/* Columns of a trace's name in a line. */
+/* Columns of a trace's name, which the number of the pass follows: for programs, and in a table. */
 #define NAME_WIDTH 48
+#define NAME_WIDTH_CELL (BENCH_WHAT_WIDTH - 3)
 
 /* The lines of a trace and a pass. */
 struct pass {
@@ -23,12 +24,12 @@ struct pass {
 	struct bench_row maps;
 };
 
-static void begin_pass(struct pass *p, const struct trace *trace, unsigned int pass)
+static void begin_pass(struct pass *p, const struct bench *b, const struct trace *trace, unsigned int pass)
 {
 	g_autofree char *name = units_trace_name(trace->name);
 	unsigned int left;
 
-	name[units_fit(name, NAME_WIDTH, &left)] = '\0';
+	name[units_fit(name, b->json ? NAME_WIDTH : NAME_WIDTH_CELL, &left)] = '\0';
 	bench_row_begin(&p->wall, "replay", "wall", BENCH_TIME, trace->n_ops, "%s #%u", name, pass + 1);
 	bench_row_detail(&p->driver, &p->wall, "driver / trace", BENCH_PERCENT);
 	bench_row_detail(&p->creates, &p->wall, "creates", BENCH_COUNT);
@@ -111,7 +112,7 @@ static void replay_trace(struct bench *b, const struct trace *trace)
 	struct pass *passes = g_new(struct pass, PASSES);
 
 	for (unsigned int i = 0; i < PASSES; i++)
-		begin_pass(&passes[i], trace, i);
+		begin_pass(&passes[i], b, trace, i);
 	for (unsigned int i = 0; i < b->heavy_rounds; i++) {
 		for (unsigned int who = 0; who < b->contenders; who++)
 			in[who] = in[who] && (!has_round(who, i) || replay_once(b, passes, who, trace));

@@ -14,9 +14,6 @@
 
 #define FIGURE "%9s"
 
-/* Columns of what a line is about. */
-#define WHAT_WIDTH 19
-
 static const char *const unit_names[] = { "us", "factor", "percent", "count", "GB/s" };
 
 static bool on_host(const struct bench *b)
@@ -230,7 +227,7 @@ static void table_line(struct bench *b, const struct bench_row *row)
 
 	print_pending_head(b, row);
 	fputs(row->detail ? "    " : "  ", stdout);
-	units_print_cell(stdout, row->detail ? row->metric : row->what, row->detail ? WHAT_WIDTH - 2 : WHAT_WIDTH);
+	units_print_cell(stdout, row->detail ? row->metric : row->what, BENCH_WHAT_WIDTH - (row->detail ? 2 : 0));
 	for (unsigned int who = 0; who < b->contenders; who++) {
 		format_figure(text, row->unit, bench_row_median(row, who));
 		printf(" " FIGURE, text);
@@ -279,7 +276,7 @@ static void print_remark(struct bench *b, const struct bench_row *row, const cha
 		json_end(&json);
 	} else {
 		print_pending_head(b, row);
-		length = units_fit(row->what, WHAT_WIDTH, &left);
+		length = units_fit(row->what, BENCH_WHAT_WIDTH, &left);
 		units_print_wrapped(stdout, 22, "  %.*s%*s %s: %s%s%s", (int)length, row->what, (int)left, "", key,
 				    who ? who : "", who ? ": " : "", why);
 	}

@@ -20,6 +20,9 @@
 #define BENCH_MOST_ROUNDS 99
 #define BENCH_MOST_THREADS 64
 
+/* Columns of what a line of a table is about. */
+#define BENCH_WHAT_WIDTH 19
+
 /* What more regions are compared with. */
 #define BENCH_FEW_REGIONS 1000
 

@@ -147,6 +147,12 @@ verdict "replay" "$(bench 0 --json replay "$work/two.trace"; silent err
 	measured "two #1" creates vpmm; is "two #2" creates vpmm 0.0000; is "two #2" "maps / mallocs" vpmm 0.0000)"
 verdict "real program" "$(bench 0 --json replay "$top_srcdir/tests/traces/pipeline_streams.trace.gz"; silent err
 	measured "pipeline_streams #1" "driver / trace" vpmm; measured "pipeline_streams #2" wall vpmm async)"
+verdict "a name that a column has no room for" "$(
+	cp "$work/two.trace" "$work/a-name-of-fifty-columns-that-is-longer-than-others.trace"
+	bench 0 --rounds=1 replay "$work"/a-name*.trace; says out "  a-name-of-fifty- #1 "; says out "  a-name-of-fifty- #2 "
+	awk 'length > 79 { print "too wide: " $0 }' "$work/out"
+	bench 0 --rounds=1 --json replay "$work"/a-name*.trace
+	measured "a-name-of-fifty-columns-that-is-longer-than-othe #2" wall vpmm async)"
 verdict "several benchmarks, in their order" "$(bench 0 --json --rounds=1 replay "$work/two.trace"
 	bench 0 --json --rounds=1 small pair; silent err
 	[ "$(sed 's/{"benchmark": "\([a-z]*\)".*/\1/' "$work/out" | uniq | tr '\n' ' ')" = "pair small " ] ||
