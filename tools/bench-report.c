@@ -16,6 +16,13 @@
 
 static const char *const unit_names[] = { "us", "factor", "percent", "count", "GB/s" };
 
+/* Nobody can read what would be measured after a line that is lost. */
+static void flush_figures(void)
+{
+	if (cli_finish_output("the figures"))
+		exit(CLI_REFUSED);
+}
+
 static bool on_host(const struct bench *b)
 {
 	return strcmp(b->choice->info.backend, "host") == 0;
@@ -160,7 +167,7 @@ static void json_line(const struct bench *b, const struct bench_row *row)
 	if (!isnan(ratio))
 		json_decimal(&json, "ratio", ratio, 4);
 	json_end(&json);
-	cli_flush_output();
+	flush_figures();
 }
 
 static void format_time(char text[UNITS_TEXT], double seconds)
@@ -239,7 +246,7 @@ static void table_line(struct bench *b, const struct bench_row *row)
 		printf(" " FIGURE, text);
 	}
 	putchar('\n');
-	cli_flush_output();
+	flush_figures();
 }
 
 void bench_print(struct bench *b, const struct bench_row *row)
@@ -280,7 +287,7 @@ static void print_remark(struct bench *b, const struct bench_row *row, const cha
 		units_print_wrapped(stdout, 22, "  %.*s%*s %s: %s%s%s", (int)length, row->what, (int)left, "", key,
 				    who ? who : "", who ? ": " : "", why);
 	}
-	cli_flush_output();
+	flush_figures();
 }
 
 void bench_skip(struct bench *b, const struct bench_row *row, const char *format, ...)
@@ -363,5 +370,5 @@ void bench_print_setup(const struct bench *b)
 				    "Before each call of pair, live, small and regions, other work takes the "
 				    "processor's caches: it reads and writes %zu MiB. Only the calls are timed.",
 				    MIX_WORK_BYTES / BENCH_MIB);
-	cli_flush_output();
+	flush_figures();
 }

@@ -27,20 +27,19 @@ int cli_refuse(const char *format, ...)
 /* Why a flush failed first: the stream notes only that one did. */
 static int output_error;
 
-void cli_flush_output(void)
+int cli_flush_output(const char *what)
 {
 	if (fflush(stdout) && !output_error)
 		output_error = errno;
+	if (!output_error && !ferror(stdout))
+		return 0;
+	return fail_set(-EIO, "writing %s failed%s%s", what, output_error ? ": " : "",
+			output_error ? g_strerror(output_error) : "");
 }
 
 int cli_finish_output(const char *what)
 {
-	cli_flush_output();
-	if (!output_error && !ferror(stdout))
-		return 0;
-	fail_set(-EIO, "writing %s failed%s%s", what, output_error ? ": " : "",
-		 output_error ? g_strerror(output_error) : "");
-	return cli_refuse("%s", fail_text());
+	return cli_flush_output(what) ? cli_refuse("%s", fail_text()) : 0;
 }
 
 static bool is_closed(int fd)

@@ -44,9 +44,14 @@ bool cli_parse(const struct cli *cli, int *argc, char ***argv, int *status);
 int cli_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /**
- * cli_flush_output() - have what was written to standard output arrive now; cli_finish_output() knows of a failure
+ * cli_flush_output() - have what was written to standard output arrive now
+ * @what: was written, such as "the report"
+ *
+ * A tool that goes on for long stops when this fails: nobody can read the rest.
+ *
+ * Return: 0, or -EIO explained by fail_set().
  */
-void cli_flush_output(void);
+int cli_flush_output(const char *what);
 
 /**
  * cli_finish_output() - find out whether everything written to standard output has arrived

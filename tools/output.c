@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -33,8 +34,11 @@ static FILE *open_beside(struct output *output, const struct stat *before)
 	fd = g_mkstemp_full(output->beside, O_WRONLY | O_CLOEXEC, 0666);
 	if (fd >= 0 && (!before || !fchmod(fd, before->st_mode & 0777)))
 		file = fdopen(fd, "w");
-	if (file)
+	if (file) {
+		/* There is a file to remove, so whoever has read enough must not end the process. */
+		signal(SIGPIPE, SIG_IGN);
 		return file;
+	}
 	if (fd >= 0) {
 		close(fd);
 		unlink(output->beside);

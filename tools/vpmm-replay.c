@@ -195,16 +195,16 @@ static int interrupted(const struct replay_setup *setup, const struct replay_res
 			result->pass, setup->passes, done, all);
 }
 
-static void keep_row(const struct report_run *run, struct report_row *row, const struct replay_setup *setup,
-		     GArray *rows)
+static int keep_row(const struct report_run *run, struct report_row *row, const struct replay_setup *setup,
+		    GArray *rows)
 {
 	row->trace = g_strdup(setup->trace->name);
-	if (options.json) {
-		progress_end(setup->progress);
-		report_json(stdout, run, row);
-		cli_flush_output();
-	}
 	g_array_append_vals(rows, row, 1);
+	if (!options.json)
+		return 0;
+	progress_end(setup->progress);
+	report_json(stdout, run, row);
+	return cli_flush_output("the report");
 }
 
 /* Without @rows they are only watched. */
@@ -216,7 +216,7 @@ static int run_passes(struct replay_setup *setup, const struct report_run *run, 
 	setup->passes = options.passes;
 	setup->stop = &interrupt_signal;
 	progress_begin(setup->progress, "replaying");
-	for (unsigned int pass = 1; pass <= setup->passes; pass++) {
+	for (unsigned int pass = 1; pass <= setup->passes && !err; pass++) {
 		row = (struct report_row){ .numbered = setup->passes > 1 };
 		if (!replay_pass(setup, pass, &row.result)) {
 			err = interrupted(setup, &row.result);
@@ -225,7 +225,7 @@ static int run_passes(struct replay_setup *setup, const struct report_run *run, 
 		if (picture)
 			picture_note(picture, &row.result);
 		if (rows)
-			keep_row(run, &row, setup, rows);
+			err = keep_row(run, &row, setup, rows);
 	}
 	progress_end(setup->progress);
 	return err;
@@ -380,15 +380,17 @@ static int run_traces(const struct choice *choice)
 		report_table(stdout, &run, (struct report_row *)(void *)rows->data, rows->len);
 	if (err) {
 		/* The reason stands below the table, on a terminal. */
-		cli_flush_output();
+		fflush(stdout);
 		status = cli_refuse("%s", fail_text());
+	} else {
+		status = cli_finish_output(has_table() || options.json ? "the report" : "the export");
 	}
 	for (guint i = 0; i < rows->len && !status; i++) {
 		if (g_array_index(rows, struct report_row, i).result.errors)
 			status = CLI_ERRORS;
 	}
 	g_array_free(rows, TRUE);
-	return status ? status : cli_finish_output(has_table() || options.json ? "the report" : "the export");
+	return status;
 }
 
 /* Each pool of the file by itself. */
@@ -406,7 +408,8 @@ static int tell_overlap(const char *name, const struct choice *choice, bool *fai
 			overlap_rows_json(&rows, stdout);
 		else if (!err)
 			overlap_rows_table(&rows, stdout);
-		cli_flush_output();
+		if (!err)
+			err = cli_flush_output("the report");
 		*failed = *failed || overlap_rows_failed(&rows);
 		overlap_rows_clear(&rows);
 	}
@@ -423,11 +426,9 @@ static int tell_overlaps(const struct choice *choice)
 		return cli_refuse("--overlap: only the host backend has a clock for it; this one is cuda");
 	for (char **name = options.traces; *name && !err; name++)
 		err = tell_overlap(*name, choice, &failed);
-	if (err) {
-		cli_flush_output();
+	if (err)
 		return cli_refuse("%s", fail_text());
-	}
-	return failed ? CLI_ERRORS : cli_finish_output("the report");
+	return failed ? CLI_ERRORS : 0;
 }
 
 /* On the host backend a limit is the capacity of the device; on cuda the device of the replay sees to it. */

@@ -319,7 +319,7 @@ static void show(char *text)
 	fputs("\033[H\033[2J", stdout);
 	while (--lines && (line = strsep(&rest, "\n")) && rest)
 		printf("%.*s\n", (int)units_fit(line, columns, &left), line);
-	cli_flush_output();
+	cli_flush_output("the table");
 }
 
 static void show_table(const GArray *rows, const GArray *before, const GArray *budgets)

@@ -73,6 +73,15 @@ for option in "" --json; do
 		[ $? -eq 2 ] || echo "expected exit status 2"
 		says err "vpmm-bench: writing the figures failed: No space left on device")"
 done
+# Later lines cannot be written either, so there are no more errors of benchmarks.
+verdict "nothing is measured once a line is lost" "$(
+	mkfifo "$work/lost"
+	exec 8<>"$work/lost" 9>"$work/lost" 8<&-
+	trap '' PIPE
+	VPMM_LIMIT=16M vpmm-bench --json --quick grow >&9 2>"$work/err"
+	[ $? -eq 2 ] || echo "expected exit status 2"
+	says err "vpmm-bench: writing the figures failed: Broken pipe"
+	[ "$(grep -c "vpmm_malloc" "$work/err")" -eq 1 ] || cat "$work/err")"
 refuses "unknown option" "Unknown option --fast" --fast
 refuses "unknown benchmark" '"pairs" is no benchmark; there are all, pair, live, small, ' pairs
 refuses "unknown backend" '--backend: "gpu" is none, expected cuda, host or auto' --backend=gpu

@@ -209,6 +209,13 @@ verdict "an export that is interrupted changes no file" "$(
 	[ "$(kill -l $?)" = TERM ] || echo "it is not ended by the signal"
 	exec 3>&-
 	[ "$(cat "$work/keep/"*)" = before ] || ls -l "$work/keep")"
+verdict "a picture whose report nobody reads changes no file" "$(
+	rm -rf "$work/keep" && mkdir "$work/keep" && echo before >"$work/keep/x.svg" && mkfifo "$work/unread"
+	exec 8<>"$work/unread" 9>"$work/unread" 8<&-
+	vpmm-replay --json --picture="$work/keep/x.svg" "$work/two.trace" >&9 2>"$work/err"
+	[ $? -eq 2 ] || echo "expected exit status 2"
+	says err "vpmm-replay: writing the report failed: Broken pipe"
+	[ "$(cat "$work/keep/"*)" = before ] && [ "$(ls -A "$work/keep" | wc -l)" -eq 1 ] || ls -lA "$work/keep")"
 verdict "an export in place of its trace" "$(cp "$work/two.trace" "$work/x"
 	run 0 vpmm-replay --export=perfetto --output="$work/x" "$work/x"; says x '"traceEvents"'
 	cp "$work/bad.trace" "$work/x"

@@ -289,6 +289,17 @@ interrupted_reading()
 }
 interrupts "and while the next trace is read" interrupted_reading
 
+# Each pass tells of its errors, so these tell how many passes there were.
+verdict "no pass follows once a line is lost" "$(
+	vpmm-replay --json --limit=4M --repeat=3 "$traces/pipeline_streams.trace.gz" >/dev/full 2>"$work/err"
+	[ $? -eq 2 ] || echo "expected exit status 2"
+	says err "vpmm-replay: writing the report failed: No space left on device"
+	[ "$(grep -c "more errors are counted" "$work/err")" -eq 1 ] || cat "$work/err")"
+verdict "errors hide no line that is lost" "$(
+	vpmm-replay --limit=4M "$traces/pipeline_streams.trace.gz" >/dev/full 2>"$work/err"
+	[ $? -eq 2 ] || echo "expected exit status 2"
+	says err "vpmm-replay: writing the report failed: No space left on device")"
+
 # Memory that runs out
 verdict "limit" "$(replay 1 --json --verify --limit=4M "$traces/pipeline_streams.trace.gz"; more errors 0
 	says err "pipeline_streams.trace.gz:2: allocation: vpmm_malloc"; says err "more errors are counted, not printed")"
