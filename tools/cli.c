@@ -180,8 +180,6 @@ void interrupt_end(void)
 {
 	if (!interrupt_signal)
 		return;
-	/* The signal ends the process without what exit() does. */
-	fflush(stdout);
 	signal(interrupt_signal, SIG_DFL);
 	raise(interrupt_signal);
 }

@@ -310,16 +310,20 @@ static void wait_for_delay(void)
 	}
 }
 
-/* As much of each line, and as many lines, as there is room for: more would scroll the largest pools away. */
+/*
+ * As much of each line, and as many lines, as there is room for: more would scroll the largest pools away. A signal
+ * ends a write to a terminal that takes nothing; the next one would wait again.
+ */
 static void show(char *text)
 {
 	unsigned int lines, left, columns = units_terminal(STDOUT_FILENO, &lines);
 	char *line, *rest = text;
 
 	fputs("\033[H\033[2J", stdout);
-	while (--lines && (line = strsep(&rest, "\n")) && rest)
+	while (!interrupt_signal && --lines && (line = strsep(&rest, "\n")) && rest)
 		printf("%.*s\n", (int)units_fit(line, columns, &left), line);
-	cli_flush_output("the table");
+	if (!interrupt_signal)
+		cli_flush_output("the table");
 }
 
 static void show_table(const GArray *rows, const GArray *before, const GArray *budgets)
@@ -352,7 +356,7 @@ static int watch(void)
 	}
 	interrupt_catch(false);
 	g_clear_pointer(&before, g_array_unref);
-	return cli_finish_output("the table");
+	return interrupt_signal ? 0 : cli_finish_output("the table");
 }
 
 static int check_options(int argc, char **argv)

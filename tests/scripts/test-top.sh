@@ -225,17 +225,23 @@ verdict "a bad column" "$(run 2 vpmm-top --sort=size; says err 'vpmm-top: --sort
 verdict "a bad delay" "$(run 2 vpmm-top --delay=5; says err 'vpmm-top: --delay: "5" is no time with a unit'
 	for short in 0s 1us; do run 2 vpmm-top --delay=$short; says err "--delay: $short is too short"; done)"
 cat >"$work/watch.py" <<'END'
-import os, pty, signal, sys, time
+import os, pty, signal, sys, termios, time
+stopped = len(sys.argv) > 1
 pid, terminal = pty.fork()
 if pid == 0:
     # A shell's background jobs have it ignored.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if stopped:
+        termios.tcflow(1, termios.TCOOFF)
     os.execvp("vpmm-top", ["vpmm-top", "--delay=60s"])
 text = b""
-while b"PID" not in text:
+while not stopped and b"PID" not in text:
     text += os.read(terminal, 4096)
-time.sleep(0.2)
-os.write(terminal, b"\x03")
+time.sleep(0.5)
+if stopped:
+    os.kill(pid, signal.SIGINT)
+else:
+    os.write(terminal, b"\x03")
 begin = time.monotonic()
 ended, status = 0, 0
 while not ended and time.monotonic() - begin < 20:
@@ -249,8 +255,10 @@ if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGINT:
 END
 if "${PYTHON:-python3}" -c 'import pty' 2>/dev/null; then
 	verdict "^C ends a long delay" "$("${PYTHON:-python3}" "$work/watch.py" 2>&1)"
+	verdict "a signal ends it while the terminal takes nothing" "$("${PYTHON:-python3}" "$work/watch.py" stopped 2>&1)"
 else
 	skip "^C ends a long delay" "there is no Python"
+	skip "a signal ends it while the terminal takes nothing" "there is no Python"
 fi
 verdict "an argument" "$(run 2 vpmm-top x; says err 'vpmm-top: unexpected argument "x"')"
 verdict "two formats" "$(run 2 vpmm-top --json --openmetrics; says err 'expected no --openmetrics')"
