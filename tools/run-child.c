@@ -141,14 +141,17 @@ static bool reap(const struct child *child, GArray *answering, int *status)
 	return ended;
 }
 
-/* What the terminal sends comes from the kernel, and goes to the program as well. */
-static void pass(const struct child *child, const siginfo_t *info)
+/* What the terminal sends comes from the kernel, and goes to the program as well, once there is one. */
+static void pass(struct child *child, const siginfo_t *info)
 {
-	if (info->si_code != SI_KERNEL)
+	const bool early = sigismember(&child->signals.early, info->si_signo) == 1;
+
+	sigdelset(&child->signals.early, info->si_signo);
+	if (early || info->si_code != SI_KERNEL)
 		kill(child->pid, info->si_signo);
 }
 
-static void wait_for(const struct child *child, GArray *answering, int *status)
+static void wait_for(struct child *child, GArray *answering, int *status)
 {
 	bool ended = false;
 	siginfo_t info;
@@ -178,6 +181,7 @@ int child_run(struct child *child, int *status)
 		release_signals(child);
 		return fail_set(err, "no process for %s: %s", child->path, g_strerror(-err));
 	}
+	sigpending(&child->signals.early);
 	answering = g_array_new(FALSE, FALSE, sizeof(pid_t));
 	wait_for(child, answering, status);
 	g_array_free(answering, TRUE);

@@ -27,11 +27,13 @@ struct child_before {
  * struct child_signals - the signals of the process, as child_hold_signals() found them
  * @mask: those that were blocked
  * @waited: those that are now
+ * @early: those that came before there was a process to pass them on to
  * @of_children: what SIGCHLD did
  */
 struct child_signals {
 	sigset_t mask;
 	sigset_t waited;
+	sigset_t early;
 	struct sigaction of_children;
 };
 

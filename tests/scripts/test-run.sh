@@ -412,23 +412,39 @@ send()
 	kill -s "$signal" "$1"
 }
 
-# Just before the program begins, a signal comes that vpmm-run handles once the program has ended.
+# Just before the program begins, a signal comes that vpmm-run handles once the program has ended; or the terminal sends
+# one just before there is its process.
 cat >"$work/early.c" <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
-extern char **environ;
 int execvp(const char *path, char *const argv[])
 {
-	raise(SIGTERM);
+	if (getenv("EARLY_EXEC"))
+		raise(SIGTERM);
 	return execve(path, argv, environ);
 }
+pid_t fork(void)
+{
+	siginfo_t info = { .si_signo = SIGTERM, .si_code = SI_KERNEL };
+
+	if (getenv("EARLY_FORK"))
+		syscall(SYS_rt_sigqueueinfo, getpid(), SIGTERM, &info);
+	return ((pid_t (*)(void))dlsym(RTLD_NEXT, "fork"))();
+}
 C
-if $CC -shared -fPIC -o "$work/early.so" "$work/early.c" 2>"$work/err"; then
+if $CC -shared -fPIC -o "$work/early.so" "$work/early.c" -ldl 2>"$work/err"; then
 	verdict "one that comes before the program has begun" "$(LD_PRELOAD=${before:+$before:}$work/early.so
-		export LD_PRELOAD
+		EARLY_EXEC=1; export LD_PRELOAD EARLY_EXEC
 		for option in --report --monitor; do
 			vrun 143 $option "$here/$program" say=begun; silent out
 		done)"
+	verdict "one that comes before there is its process" "$(LD_LIBRARY_PATH=$here/lib/.libs; export LD_LIBRARY_PATH
+		run 143 env EARLY_FORK=1 LD_PRELOAD="${before:+$before:}$work/early.so" VPMM_PRELOAD_OBJECT="$work/object.so" \
+			"$here/tools/.libs/vpmm-run" --report sleep 20; silent out; ls "$work/tmp")"
 else
 	verdict "one that comes before the program has begun" "$(cat "$work/err")"
 fi
