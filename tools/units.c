@@ -27,7 +27,7 @@ int units_parse_bytes(const char *name, const char *text, uint64_t *bytes)
 	int err = number_parse_scaled(text, bytes);
 
 	if (err == -ERANGE)
-		return fail_set(-EINVAL, "%s: %s is larger than 64 bits can say", name, text);
+		return fail_set(-EINVAL, "%s: %s is larger than 64 bits can hold", name, text);
 	if (err)
 		return fail_set(-EINVAL, "%s: \"%s\" is no number of bytes, such as 512, 64K, 2M, 8G or 1T", name,
 				text);

@@ -41,7 +41,7 @@ const char *budget_parse(const char *text, size_t *name, uint64_t *size)
 		return why;
 	err = colon ? number_parse_scaled(colon + 1, &bytes) : 0;
 	if (err == -ERANGE)
-		return "larger than 64 bits can say";
+		return "larger than 64 bits can hold";
 	if (err || (colon && !bytes))
 		return "expected a number of bytes above 0 behind \":\", plain or with a suffix K, M, G or T";
 	*name = length;

@@ -40,7 +40,7 @@ static _Thread_local int current;
 int host_device_count(int *count)
 {
 	uint64_t value;
-	int ret = env_number("VPMM_HOST_DEVICES", "devices", 1, &value);
+	int ret = env_number("VPMM_HOST_DEVICES", "a number of devices", 1, &value);
 
 	if (ret)
 		return ret;
@@ -54,7 +54,7 @@ int host_device_count(int *count)
 int host_device_kernels(unsigned int *count)
 {
 	uint64_t value;
-	int ret = env_number("VPMM_HOST_KERNELS", "kernels", 1, &value);
+	int ret = env_number("VPMM_HOST_KERNELS", "a number of kernels", 1, &value);
 
 	if (ret)
 		return ret;
@@ -92,14 +92,14 @@ static uint64_t default_mappings(void)
 
 static int read_limits(uint64_t *capacity, uint64_t *mapping_limit)
 {
-	int ret = env_number("VPMM_HOST_CAPACITY", "bytes", DEFAULT_CAPACITY, capacity);
+	int ret = env_number("VPMM_HOST_CAPACITY", "a number of bytes", DEFAULT_CAPACITY, capacity);
 
 	if (ret)
 		return ret;
 	if (*capacity < HOST_GRANULARITY || *capacity > INT64_MAX)
 		return error_set(-EINVAL, "VPMM_HOST_CAPACITY is %" PRIu64 " bytes, but must be from %zu to %"
 				 PRId64, *capacity, HOST_GRANULARITY, INT64_MAX);
-	ret = env_number("VPMM_HOST_MAPPINGS", "mappings", default_mappings(), mapping_limit);
+	ret = env_number("VPMM_HOST_MAPPINGS", "a number of mappings", default_mappings(), mapping_limit);
 	if (ret)
 		return ret;
 	if (!*mapping_limit)

@@ -117,8 +117,10 @@ static int parse_bytes(enum option_id id, const char *text, struct vpmm_opts *op
 		return env_too_large(option->variable, text);
 	if (err)
 		return error_set(-EINVAL,
-				 "%s=%.200s: expected a number of bytes, plain or with a suffix K, M, G or T%s",
-				 option->variable, text, or_words(option, words));
+				 "%s=%.200s: expected %sa number of bytes, plain or with a suffix K, M, G or T%s",
+				 option->variable, text,
+				 option->type == OPTION_IS_LIMIT ? "a percentage, 1% to 100%, " : "",
+				 or_words(option, words));
 	if (!number && !option->nothing)
 		return error_set(-EINVAL, "%s=%.200s: expected more than 0 bytes%s", option->variable, text,
 				 or_words(option, words));
@@ -157,7 +159,8 @@ static int parse_percent(enum option_id id, const char *text, struct vpmm_opts *
 		return env_too_large(option->variable, text);
 	if (err || *end || number < (uint64_t)option->least || number > (uint64_t)option->most)
 		return error_set(-EINVAL, "%s=%.200s: expected %s, %d to %d%s", option->variable, text,
-				 noun(option), option->least, option->most, or_words(option, words));
+				 noun(option), option->least, option->most,
+				 option->nothing || option->least ? or_words(option, words) : ", or none");
 	set_number(id, number, opts);
 	return 0;
 }
@@ -177,16 +180,9 @@ static int parse_limit(enum option_id id, const char *text, struct vpmm_opts *op
 {
 	uint64_t number;
 	const char *end;
-	int err;
 
-	if (text[strlen(text) - 1] != '%')
+	if (number_parse(text, &end, &number) || strcmp(end, "%") || !number || number > 100)
 		return parse_bytes(id, text, opts);
-	err = number_parse(text, &end, &number);
-	if (err == -ERANGE)
-		return env_too_large(pool_options[id].variable, text);
-	if (err || strcmp(end, "%") || !number || number > 100)
-		return error_set(-EINVAL, "%s=%.200s: expected a number of bytes, a percentage, 1%% to 100%%, or none",
-				 pool_options[id].variable, text);
 	set(opts, OPTION_LIMIT_PERCENT, number);
 	return 0;
 }

@@ -17,7 +17,7 @@ const char *env_get(const char *name)
 
 int env_too_large(const char *name, const char *text)
 {
-	return error_set(-EINVAL, "%s=%.200s: larger than 64 bits can say", name, text);
+	return error_set(-EINVAL, "%s=%.200s: larger than 64 bits can hold", name, text);
 }
 
 int env_parse_number(const char *name, const char *text, const char *what, uint64_t *value)
@@ -27,8 +27,8 @@ int env_parse_number(const char *name, const char *text, const char *what, uint6
 	if (err == -ERANGE)
 		return env_too_large(name, text);
 	if (err)
-		return error_set(-EINVAL, "%s=%.200s: expected a number of %s, plain or with a suffix K, M, G or T",
-				 name, text, what);
+		return error_set(-EINVAL, "%s=%.200s: expected %s, plain or with a suffix K, M, G or T", name, text,
+				 what);
 	return 0;
 }
 
@@ -57,7 +57,7 @@ int env_keep(const char *name, uint64_t *bytes)
 	const char *text = env_get(name);
 
 	if (!text || strcmp(text, "none"))
-		return env_number(name, "bytes", UINT64_MAX, bytes);
+		return env_number(name, "none or a number of bytes", UINT64_MAX, bytes);
 	*bytes = 0;
 	return 0;
 }

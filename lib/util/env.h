@@ -27,7 +27,7 @@ int env_too_large(const char *name, const char *text);
  * env_parse_number() - parse a number as variables have it, plain or with a suffix K, M, G or T
  * @name: the variable, for the error's text
  * @text: its value
- * @what: what it is a number of, for the error's text
+ * @what: such as "a number of bytes", for the error's text
  * @value: receives the number
  *
  * Return: 0, or -EINVAL if @text is no such number or does not fit into 64 bits.
@@ -46,7 +46,7 @@ int env_switch(const char *name, bool *on);
 /**
  * env_number() - read a number from a variable, plain or with a suffix K, M, G or T
  * @name: the variable
- * @what: what it is a number of, for the error's text
+ * @what: such as "a number of bytes", for the error's text
  * @fallback: the value if the variable is not set
  * @value: receives the number
  *

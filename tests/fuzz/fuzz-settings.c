@@ -95,7 +95,7 @@ static void try_size(struct input *in)
 	bool plain = plain_size(text, &expected);
 	int err;
 
-	err = env_parse_number("name", text, "bytes", &value);
+	err = env_parse_number("name", text, "a number of bytes", &value);
 	if (err) {
 		assert_failed(err);
 		g_assert_true(g_str_has_prefix(vpmm_last_error(), "name="));

@@ -128,6 +128,51 @@ static void test_opts(void)
 	g_unsetenv("VPMM_HOST_CAPACITY");
 }
 
+/* The error of a bad value names all that the variable takes, so that its reader need not look that up. */
+static void names_all(const char *variable)
+{
+	static const struct {
+		const char *value, *name;
+	} values[] = {
+		{ "none", "none" }, { "all", "all" }, { "auto", "auto" }, { "on", "on" }, { "off", "off" },
+		{ "50%", "percentage" }, { "16M", "suffix" },
+	};
+	g_autofree char *wrong = NULL;
+	struct vpmm_pool *pool;
+
+	begin();
+	g_setenv("VPMM_BACKEND", "host", TRUE);
+	g_setenv(variable, "?", TRUE);
+	assert_error(vpmm_pool_create(&pool, NULL), EINVAL, variable);
+	wrong = g_strdup(vpmm_last_error());
+	for (size_t i = 0; i < G_N_ELEMENTS(values); i++) {
+		g_setenv(variable, values[i].value, TRUE);
+		g_test_message("%s=%s, and %s", variable, values[i].value, wrong);
+		if (!vpmm_pool_create(&pool, NULL)) {
+			vpmm_pool_destroy(pool);
+			g_assert_nonnull(strstr(wrong, values[i].name));
+		}
+	}
+	g_unsetenv(variable);
+}
+
+static void test_errors(void)
+{
+	static const char *const others[] = {
+		"VPMM_HOST_KEEP", "VPMM_PAUSABLE", "VPMM_PAUSE_HOST", "VPMM_PAUSE_POISON",
+	};
+
+	for_each_option(option) {
+		if (option->variable && option->type != OPTION_IS_FILE && option->type != OPTION_IS_BUDGET)
+			names_all(option->variable);
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
+		names_all(others[i]);
+	begin();
+	g_unsetenv("VPMM_HOST_CAPACITY");
+	fixture_assert_nothing_left();
+}
+
 static bool has_sample(const struct option *option)
 {
 	for (size_t i = 0; i < G_N_ELEMENTS(samples); i++) {
@@ -203,6 +248,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/options/environment", test_environment);
 	g_test_add_func("/options/opts", test_opts);
+	g_test_add_func("/options/errors", test_errors);
 	g_test_add_func("/options/all", test_all);
 	g_test_add_func("/options/pages", test_pages);
 	return g_test_run();

@@ -42,12 +42,12 @@ static void test_sizes(void)
 	uint64_t value;
 
 	for (size_t i = 0; i < G_N_ELEMENTS(good); i++) {
-		assert_ok(env_parse_number("X", good[i].text, "bytes", &value));
+		assert_ok(env_parse_number("X", good[i].text, "a number of bytes", &value));
 		g_assert_cmpuint(value, ==, good[i].value);
 	}
 	for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
 		value = 7;
-		assert_error(env_parse_number("X", bad[i], "bytes", &value), EINVAL, "X=");
+		assert_error(env_parse_number("X", bad[i], "a number of bytes", &value), EINVAL, "X=");
 		g_assert_cmpuint(value, ==, 7);
 	}
 }
@@ -385,7 +385,7 @@ static void test_env_large(void)
 		g_setenv("VPMM_BACKEND", "host", TRUE);
 		g_setenv(large[i].variable, large[i].value, TRUE);
 		assert_error(vpmm_pool_create(&pool, NULL), EINVAL, large[i].variable);
-		g_assert_nonnull(strstr(vpmm_last_error(), ": larger than 64 bits can say"));
+		g_assert_nonnull(strstr(vpmm_last_error(), ": larger than 64 bits can hold"));
 		g_unsetenv(large[i].variable);
 	}
 	for (size_t i = 0; i < G_N_ELEMENTS(variables) * G_N_ELEMENTS(ends); i++) {
@@ -418,9 +418,9 @@ static void test_env_long(void)
 		{ "VPMM_PAGE_SIZE", "", 'x', "", ": expected a number of bytes, plain or with a suffix K, M, G or T" },
 		{ "VPMM_PAGE_SIZE", "", '0', "", ": expected more than 0 bytes" },
 		{ "VPMM_PAGES", "", 'x', "", ": expected a number, or none" },
-		{ "VPMM_FRAG_RATIO", "", 'x', "", ": expected a percentage, 0 to 100" },
-		{ "VPMM_FRAG_RATIO", "", '0', "101", ": expected a percentage, 0 to 100" },
-		{ "VPMM_LIMIT", "", 'x', "%", ": expected a number of bytes, a percentage, 1% to 100%, or none" },
+		{ "VPMM_FRAG_RATIO", "", 'x', "", ": expected a percentage, 0 to 100, or none" },
+		{ "VPMM_FRAG_RATIO", "", '0', "101", ": expected a percentage, 0 to 100, or none" },
+		{ "VPMM_LIMIT", "", 'x', "%", ", plain or with a suffix K, M, G or T, or none" },
 		{ "VPMM_PEERS", "", 'x', "", " or ordinals of devices with commas between" },
 		{ "VPMM_PEERS", "", '0', "64", ": device 64: expected ordinals up to 63" },
 		{ "VPMM_PEERS", "7,", '0', "7", ": device 7 is there twice" },

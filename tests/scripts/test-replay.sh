@@ -87,7 +87,7 @@ refuses "unknown backend" '--backend: "gpu" is none, expected cuda, host or auto
 refuses "unknown allocator" '--allocator: "x" is none, expected vpmm, async or malloc' --allocator=x "$work/two.trace"
 refuses "bad lag" '--lag: "5" is no time with a unit' --lag=5 "$work/two.trace"
 refuses "bad limit" '--limit: "1MB" is no number of bytes' --limit=1MB "$work/two.trace"
-refuses "enormous limit" '--limit: 99999999T is larger than 64 bits can say' --limit=99999999T "$work/two.trace"
+refuses "enormous limit" '--limit: 99999999T is larger than 64 bits can hold' --limit=99999999T "$work/two.trace"
 refuses "tiny limit" '--limit: 1M: expected 2097152 bytes or more' --backend=host --limit=1M "$work/two.trace"
 refuses "no limit" '--limit: expected at least one byte' --limit=0 "$work/two.trace"
 for passes in 0 -1 x 0x2 99999999999 ''; do

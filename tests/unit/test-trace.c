@@ -353,7 +353,7 @@ static void test_bytes(void)
 	for (unsigned int i = 0; i < G_N_ELEMENTS(large); i++) {
 		g_assert_cmpint(units_parse_bytes("--limit", large[i], &bytes), ==, -EINVAL);
 		g_assert_cmpuint(bytes, ==, 77);
-		g_assert_true(g_str_has_suffix(fail_text(), " is larger than 64 bits can say"));
+		g_assert_true(g_str_has_suffix(fail_text(), " is larger than 64 bits can hold"));
 	}
 }
 
