@@ -32,8 +32,7 @@ def _ready(connection: Any, event: int) -> int:
     The descriptor of a socket, once it can be read or written. With an object's own timeout, and signals are handled
     meanwhile, as Python's own calls have it; with a number, the call of the library waits.
     """
-    number = connection if hasattr(connection, "__index__") else connection.fileno()
-    descriptor = whole("socket", number, INT_MAX)
+    descriptor = whole("socket", connection.fileno() if hasattr(connection, "fileno") else connection, INT_MAX)
     timeout = connection.gettimeout() if hasattr(connection, "gettimeout") else 0
     if timeout != 0:
         poll = select.poll()

@@ -38,8 +38,15 @@ _SUFFIXES = "kmgt"
 _SWITCH = {"none": "off", "0": "off", "1": "on"}
 
 
-def _bad(name: str, value: Any, wanted: str) -> ValueError:
-    return ValueError(f"{name}={value!r}: expected {wanted}")
+def _bad(name: str, value: Any, *wanted: str) -> ValueError:
+    *others, last = wanted
+    return ValueError(f"{name}={value!r}: expected {' or '.join(filter(None, (', '.join(others), last)))}")
+
+
+def _words(name: str) -> Tuple[str, ...]:
+    """What an option takes as well, whatever its type."""
+    words = tuple(repr(word) for option, word in _SPECIAL if option == name)
+    return ("'1%' to '100%'", *words) if name == "limit" else words
 
 
 def _positive(name: str, value: str, number: int) -> int:
@@ -48,13 +55,13 @@ def _positive(name: str, value: str, number: int) -> int:
     return number
 
 
-def size_of(name: str, value: Any) -> int:
+def size_of(name: str, value: Any, words: Tuple[str, ...] = ()) -> int:
     """Bytes, or text such as 2M."""
     if not isinstance(value, str):
         return whole(name, value, SIZE_MAX)
     found = re.fullmatch("([0-9]+)([kKmMgGtT]?)", value)
     if not found:
-        raise _bad(name, value, "a size such as 4096 or '2M'")
+        raise _bad(name, value, "a size such as 4096 or '2M'", *words)
     shift = 10 * (_SUFFIXES.index(found[2].lower()) + 1) if found[2] else 0
     return whole(name, _positive(name, value, int(found[1]) << shift), SIZE_MAX)
 
@@ -65,7 +72,7 @@ def _count(name: str, value: Any) -> int:
     elif re.fullmatch("[0-9]+", value):
         number = whole(name, _positive(name, value, int(value)), _COUNTS[name])
     else:
-        raise _bad(name, value, "a number")
+        raise _bad(name, value, "a number", *_words(name))
     return number
 
 
@@ -95,13 +102,13 @@ def _value(name: str, value: Any) -> Any:
     if isinstance(value, str) and (name, value) in _SPECIAL:
         return _SPECIAL[name, value]
     if name in WORDS:
-        if isinstance(value, str) and "off" in WORDS[name]:
-            value = _SWITCH.get(value, value)
-        if value not in WORDS[name]:
-            raise ValueError(f"{name}={value!r} is none of {', '.join(WORDS[name])}")
-        return WORDS[name].index(value)
+        switch = _SWITCH if "off" in WORDS[name] else {}
+        word = switch.get(value, value) if isinstance(value, str) else value
+        if word not in WORDS[name]:
+            raise _bad(name, value, *map(repr, (*WORDS[name], *switch)))
+        return WORDS[name].index(word)
     if name in _SIZES or name in _COUNTS:
-        number = size_of(name, value) if name in _SIZES else _count(name, value)
+        number = size_of(name, value, _words(name)) if name in _SIZES else _count(name, value)
         return number or _NONE.get(name, 0)
     return _peers(value) if name == "peers" else text(name, value)
 
@@ -109,9 +116,7 @@ def _value(name: str, value: Any) -> Any:
 def _limits(given: Dict[str, Any]) -> Dict[str, Any]:
     """Of bytes and percent, a program that gives one does not mean the environment's other."""
     limit = given.get("limit")
-    if isinstance(limit, str) and limit.endswith("%"):
-        if not re.fullmatch("0*([1-9][0-9]?|100)%", limit):
-            raise _bad("limit", limit, "a size, or '1%' to '100%'")
+    if isinstance(limit, str) and re.fullmatch("0*([1-9][0-9]?|100)%", limit):
         # As of all limits, the smaller counts.
         percent = int(limit[:-1])
         other = _count("limit_percent", given.get("limit_percent", 0)) or percent

@@ -125,7 +125,7 @@ class Sockets(CallsTest):
         self.fails(errno.EINVAL, pool.send, 4096, mine)
         with open(os.devnull, "rb") as file:
             self.fails(errno.EINVAL, pool.receive, file)
-        with self.assertRaises(AttributeError):
+        with self.assertRaisesRegex(TypeError, "^socket='socket' "):
             pool.receive("socket")
         theirs.close()
         self.fails(errno.EPIPE, pool.receive, mine)

@@ -333,6 +333,22 @@ class Options(unittest.TestCase):
                 self.open(**options)
             self.assertRegex(str(caught.exception), "|".join(options))
 
+    def refused(self, option, value):
+        try:
+            self.open(**{option: value})
+        except (OSError, TypeError, ValueError) as error:
+            return str(error)
+        return ""
+
+    def test_bad_text(self):
+        # The error of a bad text names all that could be there. A name of a file can be any text.
+        for option in set(inspect.signature(vpmm.Pool).parameters) - {"budget", "oom_dump", "plan", "trace"}:
+            error = self.refused(option, "?")
+            self.assertIn(option, error)
+            for value in ("none", "all", "auto", "1%"):
+                if not self.refused(option, value):
+                    self.assertIn(f"'{value}'", error)
+
     def test_log(self):
         lines = []
         pool = vpmm.Pool(backend="host", va_size="1G", log_level="info",
