@@ -94,7 +94,7 @@ enum vpmm_reuse {
 };
 
 /**
- * enum vpmm_small - who serves small requests
+ * enum vpmm_small - the allocator of small requests
  * @VPMM_SMALL_POOL: the pool, from slabs for those below a sixteenth of a page (the default)
  * @VPMM_SMALL_DRIVER: the driver's stream-ordered allocator, for those below a page
  *
@@ -360,7 +360,7 @@ struct vpmm_opts {
  * @peers: other devices that can access the pool's memory now, as bits by ordinal
  * @stacks: bytes; 0: no stacks are sampled
  * @oom_dump: as @trace; NULL: none
- * @budget: NAME:SIZE of the budget that the pool has part of, valid as long as the process; NULL: none
+ * @budget: NAME:SIZE of the pool's budget, valid as long as the process; NULL: none
  * @budget_floor: bytes of it that no other pool can take
  * @budget_weight: the weight by which pools share what is beyond all floors
  * @budget_wait: milliseconds; 0: it does not wait for other pools
@@ -452,8 +452,8 @@ struct vpmm_info {
  *	cannot be recorded, and for pending work on what is not the pool's alone
  * @given_back: bytes of device memory that were given back to the device
  * @scrubbed: bytes that were cleared
- * @waits_sampled: how many of those of @waits that are on the GPU were measured
- * @wait_ns: nanoseconds that streams were stalled in those of @waits_sampled, together
+ * @waits_sampled: how many of @waits were measured, all on the GPU
+ * @wait_ns: nanoseconds that streams were stalled in the measured waits, all together
  * @requested: bytes of @live, @small_live, shareable blocks and received ones, as they were requested
  * @peak_requested: the most that @requested has been
  * @shareable: bytes of device memory of blocks of VPMM_SHAREABLE, which count towards the limit and towards
@@ -461,7 +461,7 @@ struct vpmm_info {
  * @imported: bytes of other processes' device memory, of blocks of vpmm_receive(); they count for nothing else
  * @shared: bytes of device memory of shared ranges, unused ones included, which count towards the limit and towards
  *	@peak_taken, and are in neither @mapped nor @live; vpmm_shared_stats() has more
- * @budget_size: bytes of the budget that the pool has part of (VPMM_BUDGET); 0: none
+ * @budget_size: bytes of the pool's budget (VPMM_BUDGET); 0: none
  * @budget_left: bytes of it that the pool can still take at once
  * @budget_idle: bytes of it that other pools have free, by their latest reports
  * @paused: bytes of @live whose tag is paused, so that they are not in @mapped
@@ -602,9 +602,9 @@ struct vpmm_allocation {
  * Return: 0, or
  *	-EINVAL @pool is NULL, or an option or a variable of the environment has a bad value,
  *	-E2BIG @opts is larger than this library knows, and not zero beyond that,
- *	-ENODEV there is no driver, or no such device,
- *	-ENOTSUP the device has no virtual memory management, or none that can be exported or reached as the options
- *	want it, or the driver is older than CUDA 12.0,
+ *	-ENODEV there is no driver, or no such device, or one of @peers does not exist,
+ *	-ENOTSUP the device has neither virtual memory management nor memory pools, or no memory as @export_as, @rdma
+ *	and @peers require it; or the driver is older than CUDA 12.0,
  *	-ENOMEM there is not enough address space, or not enough memory for the initial pages,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked from one that had a pool; or 256 pools have the budget, or a stopped process keeps
@@ -636,7 +636,7 @@ void vpmm_pool_destroy(struct vpmm_pool *pool);
  * After cuDevicePrimaryCtxReset() or cudaDeviceReset(), calls on the pools of that context return -ESTALE, and default
  * pools end by themselves. Before any other context is destroyed, this call or vpmm_pool_destroy() is needed.
  *
- * Context: no other call on @pool may run or follow. Where no context is current, it may create the
+ * Context: no other call on @pool may run or follow. If no context is current, it may create the
  *	device's primary one and destroy it again.
  * Return: 0, or
  *	-EBUSY the process is a forked child, or the pool is being destroyed,
@@ -814,7 +814,7 @@ int vpmm_malloc_aligned(struct vpmm_pool *pool, void **ptr, size_t size, size_t 
  *	-EINVAL @ptr is NULL, @size is 0, or @max is less than @size; vpmm_realloc(): its size is more than @max,
  *	-ENOMEM no address space for @max,
  *	-EBUSY @stream is under capture; also from vpmm_realloc(),
- *	-ENOTSUP the device cannot map memory at addresses of the library's choice.
+ *	-ENOTSUP the pool leaves every request to the driver, whose blocks cannot grow.
  * Since: 0.1
  */
 int vpmm_malloc_growable(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream);
@@ -825,8 +825,8 @@ int vpmm_malloc_growable(struct vpmm_pool *pool, void **ptr, size_t size, size_t
  * @ptr: the block, allocated with VPMM_SHAREABLE
  * @socket: a connected Unix socket, at whose other end vpmm_receive() is called
  *
- * Both processes have the same memory afterwards, and both free it, in any order. The caller sees to it that the work
- * of one is complete before the other uses the block; vpmm_send(3) says how.
+ * Both processes have the same memory afterwards, and both free it, in any order. The library does not order their
+ * work; vpmm_send(3) describes how a program does.
  *
  * Context: any thread; waits until the socket takes the message, unless it is non-blocking. Sends no SIGPIPE.
  * Return: 0, or
@@ -843,7 +843,7 @@ int vpmm_malloc_growable(struct vpmm_pool *pool, void **ptr, size_t size, size_t
 int vpmm_send(struct vpmm_pool *pool, const void *ptr, int socket);
 
 /**
- * vpmm_lend() - let another process have the memory of a block, as long as the block is allocated
+ * vpmm_lend() - lend the memory of a block to another process, as long as the block is allocated
  * @pool: the pool of the block; NULL: the pool that it is allocated from, whatever device is current
  * @ptr: the block, of any kind but VPMM_SHAREABLE, in a pool with VPMM_EXPORT
  * @socket: a connected Unix socket, at whose other end vpmm_receive() is called; no other thread uses either end
@@ -982,7 +982,7 @@ int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t
  * @group: a number of the program's choice for the group, not 0
  *
  * Memory that a capture of the group has freed, during the capture or since, serves captures that joined the group
- * after it, once work outside of the graphs is done with it. In turn the caller promises two things. Graphs of one
+ * after it, once work outside of the graphs no longer uses it. In turn the caller promises two things. Graphs of one
  * group never run at the same time. The contents of a block are read before the next launch of a graph that joined the
  * group before the block's graph; of a block that was freed, before the next launch of any other graph of the group.
  *
@@ -1027,7 +1027,7 @@ int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *s
  * @keep: bytes of device memory that the pool is to keep, allocated or not
  * @released: receives how many bytes were given back; may be NULL
  *
- * Memory that work may be pending on stays, and so does free memory in extents of which another part is allocated.
+ * The pool keeps memory with pending work, and free memory in extents of which another part is allocated.
  * With a @keep of 0, old mappings of allocated memory go as well, and the host memory that vpmm_pause() keeps.
  *
  * Context: any thread; does not wait for streams; takes some 20 us for each extent.
@@ -1087,7 +1087,7 @@ typedef uint32_t vpmm_tag;
 /* Likewise: these blocks keep their memory while the tag is paused. Since: 0.1 */
 #define VPMM_TAG_STAY 0x80000000u
 
-/* For vpmm_pause() and its kin: all pausable tags. Since: 0.1 */
+/* For vpmm_pause(), vpmm_resume() and vpmm_pause_prepare(): all pausable tags. Since: 0.1 */
 #define VPMM_TAG_ALL 0x3fffffffu
 
 /* For vpmm_pause(): save no contents. Since: 0.1 */
@@ -1153,7 +1153,7 @@ int vpmm_tag_open(const char *name, unsigned int flags, vpmm_tag *tag);
  */
 vpmm_tag vpmm_tag_set(vpmm_tag tag);
 
-/* Where a function has the name of a structure, g++ -Wshadow says that it hides the constructor. C has none. */
+/* A function with the name of a structure is a warning of g++ -Wshadow: it hides the constructor. C has none. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
@@ -1195,18 +1195,18 @@ int vpmm_tag_stats(struct vpmm_pool *pool, vpmm_tag tag, struct vpmm_tag_stats *
 int vpmm_tag_limit(struct vpmm_pool *pool, vpmm_tag tag, size_t bytes);
 
 /**
- * vpmm_pause_prepare() - make the host memory that pausing a tag would need
+ * vpmm_pause_prepare() - create the host memory that pausing a tag would need
  * @pool: the pool; NULL: the default pool of the current device
  * @tag: the tag, or VPMM_TAG_ALL
  *
- * Host memory that a device can copy to takes far longer to make than the copy itself. The pool keeps it, see
- * VPMM_PAUSE_HOST in vpmm(7).
+ * To create host memory that a device can copy to takes far longer than the copy. The pool keeps the memory, up to
+ * VPMM_PAUSE_HOST bytes, see vpmm(7).
  *
  * Context: any thread; takes about 0.3 s for each GiB.
  * Return: 0, or
  *	-EINVAL there is no such tag, or it is not pausable,
- *	-ENOMEM not enough host memory; what was made is kept,
- *	-ENOTSUP the driver has no such memory,
+ *	-ENOMEM not enough host memory; memory that was created until then is kept,
+ *	-ENOTSUP the driver has no host memory that the device can copy to,
  *	-EBUSY the process was forked after the pool was created,
  *	or another error of the driver.
  * Since: 0.1
@@ -1219,11 +1219,11 @@ int vpmm_pause_prepare(struct vpmm_pool *pool, vpmm_tag tag);
  * @tag: the tag, or VPMM_TAG_ALL
  * @flags: 0 or VPMM_PAUSE_DROP
  *
- * Waits for all work of the device, saves the contents of the blocks to host memory, unless they or the call are to
- * drop them, unmaps them and releases their memory. The blocks keep their addresses, count as live and can be freed; no
- * kernel may touch them, and other calls on them, and allocations under the tag, return -EBUSY. Blocks with
- * VPMM_TAG_STAY, of VPMM_SHAREABLE and those that the driver's allocator serves keep their memory. Memory of graphs
- * that were captured under the tag goes too: do not launch them until vpmm_resume() has returned.
+ * Waits for all work of the device and saves the contents of the blocks to host memory, except with VPMM_PAUSE_DROP and
+ * of blocks with VPMM_TAG_DROP. Then unmaps the blocks and releases their memory. The blocks keep their addresses,
+ * count as live and can be freed. No kernel may access them. Other calls on them, and allocations under the tag, return
+ * -EBUSY. Blocks with VPMM_TAG_STAY, of VPMM_SHAREABLE and those that the driver's allocator serves keep their memory.
+ * Memory of graphs that were captured under the tag goes too: do not launch them until vpmm_resume() has returned.
  *
  * On failure nothing is paused. With VPMM_TAG_ALL that holds for each tag, and the tags that this call has paused are
  * resumed.
@@ -1250,7 +1250,7 @@ int vpmm_pause(struct vpmm_pool *pool, vpmm_tag tag, unsigned int flags);
  * as before, with all that was saved, and the call can be tried again. With VPMM_TAG_ALL that holds for each tag, and
  * the tags that this call has resumed are paused again.
  *
- * Before it fails for want of memory, the pool gives back what it has free, and asks the program, as vpmm_malloc() does.
+ * Before the call fails for want of memory, the pool gives free memory back and calls @pressure, as for vpmm_malloc().
  *
  * Context: any thread. Waits for the copies.
  * Return: 0, also if the tag is not paused, or
@@ -1265,12 +1265,12 @@ int vpmm_resume(struct vpmm_pool *pool, vpmm_tag tag, struct CUstream_st *stream
 /**
  * vpmm_guard_fn - brings the program to rest, and lets it go on
  * @data: that of vpmm_pause_guard()
- * @rest: more than 0: let no more work be submitted that uses tagged memory; so many milliseconds it may take.
- *	0: all that vpmm-pause(1) had paused is back
+ * @rest: more than 0: stop submitting work that uses tagged memory, within this many milliseconds;
+ *	0: all tags that vpmm-pause(1) had paused are resumed
  *
  * It is called on a thread of the library, with no lock held, and may call the library.
  *
- * Return: 0, or a negative errno value if the program does not come to rest: nothing is paused then, and it goes on.
+ * Return: 0, or a negative errno value if the program does not come to rest; then nothing is paused.
  * Since: 0.1
  */
 typedef int (*vpmm_guard_fn)(void *data, int rest);
@@ -1278,10 +1278,10 @@ typedef int (*vpmm_guard_fn)(void *data, int rest);
 /**
  * vpmm_pause_guard() - set the callback that brings the process to rest for vpmm-pause(1)
  * @guard: called before the first tag is paused from outside, and after the last one was resumed; NULL: none, and the
- *	user of vpmm-pause(1) has to know that the program rests
+ *	user of vpmm-pause(1) must make sure that no kernel uses the memory
  * @data: passed to @guard
  *
- * The guard has no effect without VPMM_PAUSABLE. There is one in a process; a later call replaces it.
+ * The guard has no effect without VPMM_PAUSABLE. A process has one guard; a later call replaces it.
  *
  * Context: any thread. Waits for a call of the guard before that is under way, unless it is made by that.
  * Return: 0, or -EBUSY the process was forked after its first pool was created.
@@ -1329,15 +1329,14 @@ int vpmm_pool_set_limit(struct vpmm_pool *pool, size_t bytes);
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created,
  *	-ESTALE the device was reset since the pool was created.
- *	After an error all is as before. If undoing what was done fails as well, the text of the error says so: devices
- *	that were to gain or to lose access may then have it to some of the memory and not to the rest, until a later
- *	call succeeds.
+ *	After an error all is as before. If the call cannot undo its changes, the text of the error says so. Devices that
+ *	were to gain or lose access may then have it to a part of the memory, until a later call succeeds.
  * Since: 0.1
  */
 int vpmm_pool_set_peers(struct vpmm_pool *pool, const int *devices, size_t count);
 
 /**
- * vpmm_pool_reset_peaks() - let the peaks in the statistics begin anew
+ * vpmm_pool_reset_peaks() - reset the peaks in the statistics
  * @pool: the pool; NULL: the default pool of the current device
  *
  * The peaks of struct vpmm_stats become what is there now. How much memory the pool may hold does not change.
@@ -1354,7 +1353,7 @@ int vpmm_pool_reset_peaks(struct vpmm_pool *pool);
  * vpmm_pool_save_plan() - write the file of VPMM_PLAN now
  * @pool: the pool, created with a plan; NULL: the default pool of the current device
  *
- * The pool writes it by itself when it is destroyed, or when the process exits. Another process that reads the file
+ * The pool also writes the file when it is destroyed, and when the process exits. Another process that reads the file
  * meanwhile gets the old one or the new one.
  *
  * Context: any thread; waits for the file system.

@@ -4,18 +4,18 @@
  * faiss. All of it is in this header, on top of vpmm.h. vpmm.hpp(3) describes it, vpmm-frameworks(7) how to switch each
  * framework over.
  *
- * What needs the header of a framework is declared where its macro is defined before the inclusion: VPMM_WITH_CCCL,
+ * Define the macro of a framework before the inclusion to declare the classes that need its header: VPMM_WITH_CCCL,
  * VPMM_WITH_THRUST, VPMM_WITH_RMM, VPMM_WITH_TENSORRT, VPMM_WITH_OPENCV, VPMM_WITH_FAISS. The header can be included
- * again with others.
+ * again with other macros.
  *
- * Where a pool can be passed, a null pointer is the default pool of the current device, that of each call; it is created
- * at the first allocation. Blocks are freed to the pool that they are from, whatever device is current then.
+ * A null pointer in place of a pool is the default pool of the device that is current at each call. The first
+ * allocation creates it. A free returns a block to its own pool, whatever device is current.
  *
- * A null stream is what the runtime takes it for in the same source: the calling thread's default stream where it is
- * compiled with CUDA_API_PER_THREAD_DEFAULT_STREAM, as by nvcc --default-stream per-thread; the legacy one otherwise.
+ * A null stream means the same as for the runtime in the same source: the calling thread's default stream if
+ * CUDA_API_PER_THREAD_DEFAULT_STREAM is defined, as by nvcc --default-stream per-thread, and otherwise the legacy one.
  *
- * No free throws: a framework would have nowhere to catch it. One that fails leaves the block allocated, and the pool
- * says so in its log (VPMM_LOG). All that is here may be called from any thread, unless the framework says otherwise.
+ * No free throws, as no framework could catch it. After a free that fails, the block stays allocated, and the pool logs
+ * the error (VPMM_LOG). All calls may be made on any thread, unless the framework forbids that.
  */
 #ifndef VPMM_HPP
 #define VPMM_HPP
@@ -661,8 +661,8 @@ VPMM_HPP_BEGIN
  *
  * For cv::cuda::GpuMat::setDefaultAllocator(), or a GpuMat's constructor; it must outlive every GpuMat of it. OpenCV
  * names no stream: any stream may use the memory at once, and it is free after all work that the context has at the
- * free. Where memory is out allocate() returns false, upon which OpenCV asks its default allocator, and fails with
- * cv::Exception if that is this one; vpmm_last_error() has the reason. Since: 0.1
+ * free. If memory has run out, allocate() returns false. OpenCV then calls its default allocator, and throws a
+ * cv::Exception if this is the default allocator; vpmm_last_error() has the reason. Since: 0.1
  */
 class opencv_allocator final : public ::cv::cuda::GpuMat::Allocator
 {
