@@ -17,11 +17,11 @@ import sys
 STRUCTURES = {"vpmm_opts": None, "vpmm_allocation": None, "vpmm_page": None, "vpmm_stats": "Stats", "vpmm_info": "Info",
               "vpmm_forecast": "Forecast", "vpmm_shared_stats": "SharedStats", "vpmm_tag_stats": "TagStats"}
 SUMMARIES = {
-    "Stats": "What a pool holds and what it has done; vpmm_pool_stats(3) explains each.",
+    "Stats": "The statistics of a pool; vpmm_pool_stats(3) explains each.",
     "Info": "The device of a pool and the settings in force; vpmm_pool_info(3) explains each.",
     "Forecast": "How a request would be served, and at what cost; vpmm_pool_query(3) explains each.",
-    "TagStats": "What a pool has under a tag; vpmm_tag_stats(3) explains each.",
-    "SharedStats": "What the shared ranges of a pool have and did; vpmm_shared_stats(3) explains each.",
+    "TagStats": "The statistics of a tag in a pool; vpmm_tag_stats(3) explains each.",
+    "SharedStats": "The statistics of the shared ranges of a pool; vpmm_shared_stats(3) explains each.",
 }
 
 # Fields of Info in which a number stands for a word, or for devices.
@@ -88,7 +88,7 @@ def structures(text):
 
 def generate(text):
     yield "# SPDX-License-Identifier: LGPL-2.1-or-later"
-    yield '"""What vpmm.h and vpmm-shared.h say. python/generate.py writes this file from them: do not edit it."""'
+    yield '"""The definitions of vpmm.h and vpmm-shared.h. python/generate.py writes this file: do not edit it."""'
     yield ""
     yield "import ctypes"
     yield "from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p"
@@ -122,7 +122,7 @@ def generate(text):
         yield "    ]"
     yield ""
     yield ""
-    yield "# What each call returns, and takes."
+    yield "# The types of the result and of the arguments of each call."
     yield "CALLS: Dict[str, Tuple[Any, List[Any]]] = {"
     for result, name, arguments in re.findall(r"^((?:const )?\w+ \*?)(vpmm_\w+)\((.*?)\);", text, re.M | re.S):
         yield f'    "{name}": ({ctype(result)}, [{", ".join(parameters(arguments))}]),'

@@ -2,8 +2,8 @@
 """
 libvpmm, a GPU memory pool that undoes fragmentation by remapping free memory.
 
-The functions of this module are those of the default pool of the current device, which PyTorch has after
-vpmm.torch.enable(). A Pool is one of its own.
+The functions of this module work on the default pool of the current device, which PyTorch uses after
+vpmm.torch.enable(). A Pool is a separate one.
 """
 
 import os
@@ -22,7 +22,7 @@ __all__ = [
     "reset_peaks", "resume", "stats", "tag", "trace", "trim",
 ]
 
-# By which names they are shown, pickled and imported.
+# These are shown, pickled and imported by the package's name.
 for _public in (Allocation, Calls, Error, Forecast, Info, OutOfMemoryError, Page, Pool, SharedStats, Stats, Tag,
                 TagStats, lookup, tag):
     _public.__module__ = __name__
@@ -34,49 +34,49 @@ _default = Calls(None)
 
 
 def default_pool() -> Calls:
-    """The default pool of the current device, whichever that is when it is used. It is created at the first use."""
+    """Returns the default pool. Each call on it uses the pool of the device that is current then."""
     return _default
 
 
 def stats() -> Stats:
-    """What the default pool of the current device holds and has done."""
+    """Returns the statistics of the default pool of the current device."""
     return _default.stats()
 
 
 def info() -> Info:
-    """The current device, and the settings of its default pool."""
+    """Returns the current device, and the settings of its default pool."""
     return _default.info()
 
 
 def dump() -> str:
-    """The layout of the default pool of the current device, as vpmm_pool_dump(3) has it."""
+    """Returns the layout of the default pool of the current device, in the format of vpmm_pool_dump(3)."""
     return _default.dump()
 
 
 def trim(keep: Size = 0) -> int:
-    """Gives free memory of the default pool of the current device back, and returns how much that was."""
+    """Gives free memory of the default pool back to the current device, and returns the bytes given back."""
     return _default.trim(keep)
 
 
 def pause(which: Tagged = None, *, drop: bool = False) -> None:
-    """Gives the memory of a tag's blocks in the default pool back; of all pausable tags without one. vpmm_pause(3)."""
+    """Gives the memory of a tag, or of all pausable tags, of the default pool back to the device. See vpmm_pause(3)."""
     _default.pause(which, drop=drop)
 
 
 def resume(which: Tagged = None, stream: Any = STREAM_ANY) -> None:
-    """Gives them memory and contents again, at the same addresses. vpmm_pause(3)."""
+    """Restores the memory and the contents of paused tags at the same addresses. See vpmm_pause(3)."""
     _default.resume(which, stream)
 
 
 def reset_peaks() -> None:
-    """Lets the peaks in the statistics of the default pool of the current device begin anew."""
+    """Sets the peaks in the statistics of the default pool to the present values."""
     _default.reset_peaks()
 
 
 def trace(name: Union[str, "os.PathLike[str]"]) -> None:
     """
-    Has the calls on default pools recorded in a file, which vpmm-replay(1) reads; %p in its name is the process id.
-    It is VPMM_TRACE, so it is for pools that do not exist yet: call it before the first allocation. info().trace tells
-    the file that is written.
+    Records the calls on default pools in a file for vpmm-replay(1). %p in its name is the process id. The function sets
+    VPMM_TRACE, which a pool reads when it is created, so call it before the first allocation. info().trace is the name
+    of the file.
     """
     os.environ["VPMM_TRACE"] = os.fsdecode(text("trace", name))

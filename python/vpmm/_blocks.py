@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """
-Blocks of the default pools for the modules of the frameworks: each remembers its stream, and a free that cannot be
-done yet is done later. No framework expects a free to fail.
+Blocks of the default pools for the modules of the frameworks. Each block keeps its stream. No framework expects a free
+to fail, so a free that fails is repeated later.
 """
 
 import collections
@@ -79,7 +79,7 @@ def retry() -> None:
 
 
 def allocate(size: Any, handle: int, flags: int = 0) -> int:
-    """The address of a block; 0 for a size of 0. Where memory runs out, garbage is collected first."""
+    """The address of a block; 0 for a size of 0. If memory runs out, garbage is collected first."""
     number = operator.index(size)
     if number < 0:
         raise ValueError(f"{number} bytes")
@@ -212,8 +212,8 @@ def _let_in(device: int, peer: int) -> None:
 
 def meet(device: int) -> None:
     """
-    Notes that a device is in use, so that those that are reach each other's memory: what frameworks do for that with
-    cudaDeviceEnablePeerAccess() and its like does not reach memory of a pool.
+    Notes that a device is in use, and gives it and the others peer access to each other's pools. Frameworks call
+    cudaDeviceEnablePeerAccess() for that, which has no effect on memory of a pool.
     """
     if device in _met:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What vpmm.h and vpmm-shared.h say. python/generate.py writes this file from them: do not edit it."""
+"""The definitions of vpmm.h and vpmm-shared.h. python/generate.py writes this file: do not edit it."""
 
 import ctypes
 from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
@@ -184,7 +184,7 @@ class CInfo(ctypes.Structure):
 
 
 class Stats(NamedTuple):
-    """What a pool holds and what it has done; vpmm_pool_stats(3) explains each."""
+    """The statistics of a pool; vpmm_pool_stats(3) explains each."""
 
     reserved: int
     mapped: int
@@ -332,7 +332,7 @@ class CAllocation(ctypes.Structure):
 
 
 class TagStats(NamedTuple):
-    """What a pool has under a tag; vpmm_tag_stats(3) explains each."""
+    """The statistics of a tag in a pool; vpmm_tag_stats(3) explains each."""
 
     live: int
     peak_live: int
@@ -371,7 +371,7 @@ class CPage(ctypes.Structure):
 
 
 class SharedStats(NamedTuple):
-    """What the shared ranges of a pool have and did; vpmm_shared_stats(3) explains each."""
+    """The statistics of the shared ranges of a pool; vpmm_shared_stats(3) explains each."""
 
     ranges: int
     device: int
@@ -417,7 +417,7 @@ class CSharedStats(ctypes.Structure):
     ]
 
 
-# What each call returns, and takes.
+# The types of the result and of the arguments of each call.
 CALLS: Dict[str, Tuple[Any, List[Any]]] = {
     "vpmm_pool_create": (c_int, [POINTER(c_void_p), POINTER(COpts)]),
     "vpmm_pool_destroy": (None, [c_void_p]),

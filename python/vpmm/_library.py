@@ -28,11 +28,11 @@ class Error(OSError):
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """There is no device memory for a request, or the limit of the pool is reached."""
+    """Device memory, the limit, the budget, address space or mappings are exhausted."""
 
 
 class Allocation(NamedTuple):
-    """The allocation that an address is in."""
+    """An allocation, as lookup() returns it: the device, the start, and the size as requested."""
 
     device: int
     base: int
@@ -41,8 +41,8 @@ class Allocation(NamedTuple):
 
 def answer(question: Callable[[], Any]) -> int:
     """
-    For a callback that returns whether something is so. An exception is printed and means no: what ctypes would return
-    then is left over from something else, and who takes it for yes may ask for ever.
+    The result of a callback that returns True or False. An exception is printed and counts as False. Without this,
+    ctypes would return a random number, and the library might call the callback for ever.
     """
     try:
         return int(bool(question()))
@@ -54,7 +54,7 @@ def answer(question: Callable[[], Any]) -> int:
 
 
 def _name() -> str:
-    """That of the library in the package, where a wheel has brought it."""
+    """The file of the library: the one in the package, if a wheel has brought it, or else a name for the linker."""
     inside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", SONAME)
     return inside if os.path.exists(inside) else SONAME
 
@@ -115,7 +115,7 @@ def whole(name: str, value: Any, most: float) -> int:
 
 
 def block_size(value: Any, name: str = "size") -> int:
-    """The size of a block. What no size_t holds is as much too large as what the largest holds."""
+    """The size of a block. A size beyond size_t becomes the largest one, which is as much too large."""
     return min(whole(name, value, math.inf), SIZE_MAX)
 
 
@@ -167,7 +167,7 @@ class _Found(ctypes.Structure):
 
 
 def directory() -> str:
-    """Where the library that is in use lies."""
+    """The folder of the library that is in use."""
     found = _Found()
     dladdr = ctypes.CDLL(None).dladdr
     dladdr.argtypes = [c_void_p, POINTER(_Found)]
@@ -195,7 +195,7 @@ _libc = _Libc()
 
 
 def written_by(call: Any) -> str:
-    """What a call writes to the FILE that it is given the address of."""
+    """Returns the text that a call writes to the FILE which it gets."""
     text, size = c_void_p(), c_size_t()
     out = _libc.open_memstream(byref(text), byref(size))
     if not out:

@@ -43,7 +43,7 @@ def _ready(connection: Any, event: int) -> int:
 
 
 class Calls(Ranges, Tags):
-    """What can be done with a pool, that of a Pool or the default one of the current device."""
+    """The calls on a pool: a Pool, or the default pool of the current device."""
 
     def __init__(self, handle: Optional[int]) -> None:
         self._handle = handle
@@ -53,7 +53,7 @@ class Calls(Ranges, Tags):
 
     def malloc(self, size: SupportsIndex, stream: Any = None, *, zero: bool = False, idle: bool = False,
                shareable: bool = False) -> int:
-        """The address of memory for work on a stream; 0 for a size of 0."""
+        """Allocates memory for work on a stream, and returns its address; 0 for a size of 0."""
         address = c_void_p()
         flags = (ZERO if zero else 0) | (IDLE if idle else 0) | (SHAREABLE if shareable else 0)
         check(lib.vpmm_malloc_flags(self._pool(), byref(address), block_size(size), stream_handle(stream),
@@ -61,21 +61,21 @@ class Calls(Ranges, Tags):
         return address.value or 0
 
     def malloc_aligned(self, size: SupportsIndex, alignment: SupportsIndex, stream: Any = None) -> int:
-        """The address of memory that is a multiple of a power of two; with STREAM_ANY, any stream may use it at once."""
+        """Allocates memory at a multiple of a power of two. With STREAM_ANY, any stream may use it at once."""
         address = c_void_p()
         check(lib.vpmm_malloc_aligned(self._pool(), byref(address), block_size(size),
                                       block_size(alignment, "alignment"), stream_handle(stream)))
         return address.value or 0
 
     def malloc_growable(self, size: SupportsIndex, most: SupportsIndex, stream: Any = None) -> int:
-        """The address of memory that realloc() gives any size up to most without moving it."""
+        """Allocates a block that realloc() gives any size up to most at the same address."""
         address = c_void_p()
         check(lib.vpmm_malloc_growable(self._pool(), byref(address), block_size(size), block_size(most, "most"),
                                        stream_handle(stream)))
         return address.value or 0
 
     def realloc(self, address: SupportsIndex, size: SupportsIndex, stream: Any = None) -> int:
-        """Changes the size of a block, and returns where it is afterwards."""
+        """Changes the size of a block, and returns its address afterwards."""
         block = c_void_p(address_of(address))
         check(lib.vpmm_realloc(self._pool(), byref(block), block_size(size), stream_handle(stream)))
         return block.value or 0
@@ -85,104 +85,104 @@ class Calls(Ranges, Tags):
         check(lib.vpmm_free(self._pool(), address_of(address), stream_handle(stream)))
 
     def use(self, address: SupportsIndex, stream: Any) -> None:
-        """Names another stream that uses a block, which its free then waits for."""
+        """Names another stream that uses a block. The next user of the memory waits for its work up to the free."""
         check(lib.vpmm_use(self._pool(), address_of(address), stream_handle(stream)))
 
     def send(self, address: SupportsIndex, connection: Socket) -> None:
-        """Hands a block that is shareable to the process at the other end of a Unix socket."""
+        """Sends a shareable block to the process at the other end of a Unix socket."""
         check(lib.vpmm_send(self._pool(), address_of(address), _ready(connection, select.POLLOUT)))
 
     def lend(self, address: SupportsIndex, connection: Socket) -> None:
-        """Lets the process at the other end of a Unix socket have a block's memory, as long as that is allocated."""
+        """Lends the memory of a block, as long as it is allocated, to the process at the other end of a Unix socket."""
         check(lib.vpmm_lend(self._pool(), address_of(address), _ready(connection, select.POLLOUT)))
 
     def receive(self, connection: Socket) -> Tuple[int, int]:
-        """The address and the size of a block that another process has sent."""
+        """Maps a block that another process has sent, and returns its address and size."""
         address, size = c_void_p(), c_size_t()
         check(lib.vpmm_receive(self._pool(), byref(address), byref(size), _ready(connection, select.POLLIN)))
         return address.value or 0, size.value
 
     def retire_stream(self, stream: Any) -> None:
-        """Tells that a stream is about to be destroyed."""
+        """Notifies the pool that a stream is about to be destroyed."""
         check(lib.vpmm_stream_retire(self._pool(), stream_handle(stream)))
 
     def capture_id(self, stream: Any) -> int:
-        """The id of the capture that a stream is under; 0: it is under none."""
+        """Returns the id of the capture that a stream is under, or 0."""
         found = c_uint64()
         check(lib.vpmm_capture_id(self._pool(), stream_handle(stream), byref(found)))
         return found.value
 
     def group_capture(self, capture: int, group: int) -> None:
-        """Has captures share memory."""
+        """Adds a capture to a group, whose graphs share memory."""
         check(lib.vpmm_capture_group(self._pool(), whole("capture", capture, SIZE_MAX),
                                      whole("group", group, SIZE_MAX)))
 
     def retire_graph(self, capture: int, stream: Any = None) -> None:
-        """Tells that the graph of a capture will not be launched any more."""
+        """Notifies the pool that the graph of a capture will not be launched again."""
         check(lib.vpmm_graph_retire(self._pool(), whole("capture", capture, SIZE_MAX), stream_handle(stream)))
 
     def trim(self, keep: Size = 0) -> int:
-        """Gives free memory back, but for so many bytes in all, and returns how much that was."""
+        """Gives free memory back until the pool holds keep bytes, and returns the bytes given back."""
         released = c_size_t()
         check(lib.vpmm_pool_trim(self._pool(), size_of("keep", keep), byref(released)))
         return released.value
 
     def query(self, size: SupportsIndex, stream: Any = None) -> Forecast:
-        """How a request would be served, and at what cost. Nothing is allocated."""
+        """Forecasts how a request would be served, and at what cost. Allocates nothing."""
         found = CForecast(size=ctypes.sizeof(CForecast))
         check(lib.vpmm_pool_query(self._pool(), block_size(size), stream_handle(stream), byref(found)))
         values = {name: getattr(found, name) for name in Forecast._fields}
         return Forecast(**{**values, "way": WORDS["way"][found.way]})
 
     def stats(self) -> Stats:
-        """What the pool holds and has done."""
+        """Returns the statistics of the pool."""
         found = CStats(size=ctypes.sizeof(CStats))
         check(lib.vpmm_pool_stats(self._pool(), byref(found)))
         return Stats(*(getattr(found, name) for name in Stats._fields))
 
     def reset_peaks(self) -> None:
-        """Lets the peaks of the statistics begin anew."""
+        """Sets the peaks in the statistics to the present values."""
         check(lib.vpmm_pool_reset_peaks(self._pool()))
 
     def save_plan(self) -> None:
-        """Writes what the pool has learned, for the next process."""
+        """Writes the plan of the pool, its memory and addresses, for the next process."""
         check(lib.vpmm_pool_save_plan(self._pool()))
 
     def info(self) -> Info:
-        """The device, and the settings in force."""
+        """Returns the device, and the settings in force."""
         found = CInfo(size=ctypes.sizeof(CInfo))
         check(lib.vpmm_pool_info(self._pool(), byref(found)))
         return read(found)
 
     def set_limit(self, size: Size = 0) -> None:
-        """Changes the most device memory that the pool may hold; 0: no limit."""
+        """Limits the device memory that the pool may hold; 0 removes the limit."""
         check(lib.vpmm_pool_set_limit(self._pool(), size_of("size", size)))
 
     def set_peers(self, devices: Iterable[int]) -> None:
-        """Chooses the other devices whose kernels can access the memory."""
+        """Sets the other devices whose kernels can access the memory."""
         numbers = ordinals("device", devices)
         check(lib.vpmm_pool_set_peers(self._pool(), (c_int * len(numbers))(*numbers), len(numbers)))
 
     def dump(self) -> str:
-        """The layout, as vpmm_pool_dump(3) has it."""
+        """Returns the layout, in the format of vpmm_pool_dump(3)."""
         pool = self._pool()
         return written_by(lambda out: lib.vpmm_pool_dump(pool, out))
 
     def check(self) -> None:
-        """Checks every invariant; for tests."""
+        """Checks every invariant of the pool, for tests. Raises Error if one does not hold."""
         check(lib.vpmm_pool_check(self._pool()))
 
 
 class Pool(Calls):
     """
-    A pool on one device. The options are those of vpmm_pool_create(3), by the same names; what is not given is as the
-    environment has it. Sizes are numbers of bytes or text such as "2M", limit a part of the device's memory as well,
-    such as "50%", and peers "all" or devices: text is whatever the variable of the environment takes. Of limit and
-    limit_percent, either stands for both.
+    A pool on one device. The options have the names and meanings of vpmm_pool_create(3). An option that is not given,
+    or is None, has the value of its environment variable, or the default. Text is written as in the variable: "2M" for
+    a size, "50%" for limit, "all" for peers, which is a list of devices otherwise. Both limit and limit_percent
+    override VPMM_LIMIT.
 
-    log is called with a level and a line, pressure with a size before an allocation fails, and is to return whether
-    it has given something back; exhausted with the size and a text when it does. What they raise is printed, and goes
-    no further; from pressure it means no.
+    log is called with a level and a line. pressure is called with a size before an allocation fails, and returns
+    whether it has given memory back. exhausted is called with a size and a text when an allocation fails. An exception
+    in them is printed; in pressure it counts as False.
     """
 
     _handle: Optional[int] = None
@@ -246,7 +246,7 @@ class Pool(Calls):
         return self._handle
 
     def close(self) -> None:
-        """Destroys the pool, and frees what is allocated from it."""
+        """Destroys the pool, and frees its blocks."""
         handle, self._handle = self._handle, None
         if handle:
             lib.vpmm_pool_destroy(handle)
@@ -266,7 +266,7 @@ class Pool(Calls):
 
 
 def lookup(address: SupportsIndex) -> Allocation:
-    """The allocation of any pool of the process that an address is in."""
+    """Finds the allocation, in any pool of the process, that contains an address."""
     found = CAllocation(size=ctypes.sizeof(CAllocation))
     check(lib.vpmm_lookup(address_of(address), byref(found)))
     return Allocation(found.device, found.base or 0, found.bytes)

@@ -66,7 +66,7 @@ class Word:
 
 
 class Tag(Word):
-    """A tag of vpmm.tag(), and that of what this thread allocates in its block."""
+    """A tag of vpmm.tag(). As a context manager, it is the tag of the thread's allocations in the block."""
 
     def __init__(self, name: str, pausable: bool, bits: int) -> None:
         if not isinstance(name, str):
@@ -91,8 +91,8 @@ class Tag(Word):
 
 def tag(name: str, *, pausable: bool = True, drop: bool = False, stay: bool = False) -> Tag:
     """
-    The tag of a name, for "with vpmm.tag(...):". With drop, pausing does not save the contents of what is allocated
-    there; with stay, that keeps its memory.
+    Returns the tag of a name, for "with vpmm.tag(...):". With drop, pausing does not save the contents of blocks that
+    are allocated there. With stay, these blocks keep their memory.
     """
     return Tag(name, pausable, (TAG_DROP if drop else 0) | (TAG_STAY if stay else 0))
 
@@ -109,29 +109,29 @@ def number_of(which: Tagged) -> int:
 
 
 class Tags:
-    """What can be done with a pool's tags."""
+    """The calls on the tags of a pool."""
 
     def _pool(self) -> Optional[int]:
         raise NotImplementedError
 
     def pause(self, which: Tagged = None, *, drop: bool = False) -> None:
-        """Gives the memory of a tag's blocks back, and saves their contents unless they are to be dropped."""
+        """Gives the memory of a tag, or of all pausable tags, back to the device. With drop it saves no contents."""
         check(lib.vpmm_pause(self._pool(), number_of(which), PAUSE_DROP if drop else 0))
 
     def resume(self, which: Tagged = None, stream: Any = _ANY_STREAM) -> None:
-        """Gives them memory and contents again, where they were. What is too little changes nothing."""
+        """Restores memory and contents at the same addresses. If there is too little memory, nothing changes."""
         check(lib.vpmm_resume(self._pool(), number_of(which), stream_handle(stream)))
 
     def pause_prepare(self, which: Tagged = None) -> None:
-        """Makes the host memory that a pause would need."""
+        """Creates the host memory that a pause would need."""
         check(lib.vpmm_pause_prepare(self._pool(), number_of(which)))
 
     def tag_stats(self, which: Union[Tag, str]) -> TagStats:
-        """What the pool has under a tag."""
+        """Returns the statistics of a tag in the pool."""
         found = CTagStats(size=ctypes.sizeof(CTagStats))
         check(lib.vpmm_tag_stats(self._pool(), number_of(which), byref(found)))
         return TagStats(*(getattr(found, name) for name in TagStats._fields))
 
     def tag_limit(self, which: Union[Tag, str], limit: Size) -> None:
-        """Bounds what can be live under a tag; 0: not at all."""
+        """Limits the live bytes of a tag; 0 removes the limit."""
         check(lib.vpmm_tag_limit(self._pool(), number_of(which), size_of("limit", limit)))

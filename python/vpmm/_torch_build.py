@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """
-Compiles PyTorch's allocator class over libvpmm, torch_class.cpp, against the PyTorch that is installed: by one call of
-the C++ compiler, without nvcc, ninja and network. What it makes is kept in the user's cache, one file for each PyTorch,
-compiler and version of the sources. `python -m vpmm.torch build` does it ahead.
+Compiles PyTorch's allocator class over libvpmm, torch_class.cpp, against the installed PyTorch. It takes one call of
+the C++ compiler, and neither nvcc, ninja nor a network. The user's cache has one file for each PyTorch, compiler and
+version of the sources. `python -m vpmm.torch build` compiles it ahead.
 """
 
 import argparse

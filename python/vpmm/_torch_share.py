@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """
-CUDA tensors from processes that have vpmm.torch enabled, in a process that has not: PyTorch's own allocator stays, and
-the sender's memory is mapped beside it. The sender has the functions of this module called where the tensor arrives.
+CUDA tensors from processes that have vpmm.torch enabled, in a process that has not. The process keeps PyTorch's own
+allocator, and maps the sender's memory beside it. The sender has the functions of this module called where the tensor
+arrives.
 """
 
 import contextlib

@@ -20,7 +20,7 @@ _ACTIVE = ("active_allocated", "active_awaiting_free", "active_pending_free")
 
 
 class Damaged(ValueError):
-    """What was read is no snapshot."""
+    """The file is no snapshot."""
 
 
 class _Record(NamedTuple):

@@ -135,8 +135,8 @@ def is_enabled() -> bool:
 
 def enable() -> None:
     """
-    Has CuPy take its device memory from the default pools of libvpmm from now on. What it has allocated before stays
-    valid; what its own pool keeps beyond that is given back.
+    Makes CuPy take its device memory from the default pools of libvpmm from now on. Arrays that exist stay valid. Free
+    memory of CuPy's own pool is given back.
     """
     global _before, _enabled
     cupy = _load()

@@ -38,7 +38,7 @@ __all__ = ["MemoryManager", "OutOfMemoryError", "enable", "is_enabled"]
 
 class OutOfMemoryError(CudaAPIError, MemoryError):  # type: ignore[misc]
     """
-    What Numba raises when memory runs out, with the library's reason; a MemoryError as well. It is made as its base
+    Numba's exception for exhausted memory, with the library's reason; a MemoryError as well. It is made as its base
     class is, of a code and a text, so that it can be pickled.
     """
 
@@ -139,7 +139,7 @@ class MemoryManager(_HostOnly):  # type: ignore[misc]
         return pointer
 
     def get_memory_info(self) -> Any:
-        """What the device has free, and the pool."""
+        """The free memory of the device and of the pool together."""
         info, stats = Calls(None).info(), Calls(None).stats()
         free = info.memory_free + stats.free
         if info.limit != "none":
@@ -179,7 +179,7 @@ def is_enabled() -> bool:
 
 def enable() -> None:
     """
-    Has Numba take its device memory from the default pools of libvpmm, for the rest of the process. It has to be
+    Makes Numba take its device memory from the default pools of libvpmm, for the rest of the process. It has to be
     called before Numba has used a GPU.
     """
     if is_enabled():

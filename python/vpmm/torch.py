@@ -56,7 +56,7 @@ _HOOKS = {
 
 
 class Counts(NamedTuple):
-    """What PyTorch has asked for on a device; kept and what follows are of all devices together."""
+    """The requests of PyTorch on a device. The fields from kept on count all devices together."""
 
     allocs: int
     frees: int
@@ -166,35 +166,35 @@ def _device(device: Any) -> int:
 
 
 def _check(result: int) -> None:
-    """Raises what a call of the object has returned; of a device that cannot be made current the library knows nothing."""
+    """Raises the error of a call of the object. If the device could not be made current, the library has no text."""
     if result == -errno.ENXIO:
         raise Error(errno.ENXIO, "the device's primary context cannot be made current")
     check(result)
 
 
 def stats(device: Any = None) -> Stats:
-    """What the pool of a device holds and has done, as vpmm.stats(); all 0 before PyTorch has used the device."""
+    """Returns the statistics of the pool of a device, as vpmm.stats(); all 0 before PyTorch has used the device."""
     found = CStats(size=ctypes.sizeof(CStats))
     _check(_need().lib.vpmm_torch_stats(_device(device), byref(found)))
     return Stats(*(getattr(found, name) for name in Stats._fields))
 
 
 def counts(device: Any = None) -> Counts:
-    """What PyTorch has asked for on a device."""
+    """Returns the requests of PyTorch on a device."""
     found = _CCounts(size=ctypes.sizeof(_CCounts))
     check(_need().lib.vpmm_torch_counts(_device(device), byref(found)))
     return Counts(*(getattr(found, name) for name in Counts._fields))
 
 
 def trim(device: Any = None) -> int:
-    """Gives free memory of a device's pool back, and returns how much that was."""
+    """Gives free memory of a device's pool back, and returns the bytes given back."""
     released = c_size_t()
     _check(_need().lib.vpmm_torch_trim(_device(device), byref(released)))
     return released.value
 
 
 def dump(device: Any = None) -> str:
-    """The layout of a device's pool, as vpmm_pool_dump(3) has it."""
+    """Returns the layout of a device's pool, in the format of vpmm_pool_dump(3)."""
     plugin, ordinal = _need(), _device(device)
     return written_by(lambda out: plugin.lib.vpmm_torch_dump(ordinal, out))
 
@@ -202,15 +202,15 @@ def dump(device: Any = None) -> str:
 def region(tag: str = "default", enable_cpu_backup: bool = False, enable_disk_backup: bool = False,
            cpu_backup_backend: Optional[str] = None) -> ContextManager[Any]:
     """
-    What this thread allocates in the block can be paused under the name of the tag. Without a backup its contents are
-    undefined when it is resumed. The backup is in host memory, whatever else is asked for.
+    A block in which the thread's allocations get a pausable tag. Without a backup their contents are undefined after a
+    pause. The backup is in pinned host memory, whichever kind is requested.
     """
     _need()
     return _torch_tags.region(tag, enable_cpu_backup, enable_disk_backup, cpu_backup_backend)
 
 
 def disable() -> ContextManager[None]:
-    """What this thread allocates in the block has no tag."""
+    """A block in which the thread's allocations get no tag."""
     _need()
     return disabled()
 
@@ -223,34 +223,34 @@ def _each(which: Tagged, words: Words, undo: Optional[Words]) -> None:
 
 def pause(tag: Tagged = None, *, drop: bool = False) -> None:
     """
-    Gives the device memory of a tag, or of all regions, back, on all devices that PyTorch has used. It waits for their
-    work. With drop, contents are not kept. An exception means that nothing is paused; what is paused already stays so.
+    Gives the memory of a tag, or of all regions, back to the devices that PyTorch has used, after their work. With
+    drop, contents are not kept. A call that raises has paused nothing; tags that were paused before stay paused.
     """
     _each(tag, Words("vpmm_torch_pause", (PAUSE_DROP if drop else 0,)), Words("vpmm_torch_resume", ()))
 
 
 def resume(tag: Tagged = None) -> None:
     """
-    Gives it memory again, at the same addresses. vpmm.OutOfMemoryError means that all of it is paused as before, and
-    that it can be tried again.
+    Restores the memory of a tag, or of all regions, at the same addresses. After vpmm.OutOfMemoryError all is paused as
+    before, and the call can be repeated.
     """
     _each(tag, Words("vpmm_torch_resume", ()), Words("vpmm_torch_pause", (0,)))
 
 
 def pause_prepare(tag: Tagged = None) -> None:
-    """Makes the host memory that pausing would need for backups, which takes longer than the copies."""
+    """Creates the host memory for the backups of a pause, which takes longer than the copies."""
     _each(tag, Words("vpmm_torch_pause_prepare", ()), None)
 
 
 def tag_stats(tag: Tagged, device: Any = None) -> TagStats:
-    """What the pool of a device has under a tag; all 0 before PyTorch has used the device."""
+    """Returns the statistics of a tag in the pool of a device; all 0 before PyTorch has used the device."""
     found = CTagStats(size=ctypes.sizeof(CTagStats))
     _check(_need().lib.vpmm_torch_tag_stats(_device(device), number_of(tag), byref(found)))
     return TagStats(*(getattr(found, name) for name in TagStats._fields))
 
 
 def is_paused(tag: Tagged) -> bool:
-    """Whether memory of a tag is away."""
+    """Returns whether a tag has paused memory on any device."""
     return any(tag_stats(tag, device).paused for device in range(min(torch.cuda.device_count(), _DEVICES)))
 
 
@@ -258,19 +258,19 @@ def is_paused(tag: Tagged) -> bool:
 def cuda_graph(cuda_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global",
                tag: str = "default", enable_cpu_backup: bool = False,
                cpu_backup_backend: Optional[str] = None) -> Iterator[None]:
-    """torch.cuda.graph() whose memory has a tag: the graph can be replayed once that is resumed."""
+    """torch.cuda.graph() in a region: the graph can be replayed after a pause, once the tag is resumed."""
     with region(tag, enable_cpu_backup, False, cpu_backup_backend), \
          torch.cuda.graph(cuda_graph, pool=pool, stream=stream, capture_error_mode=capture_error_mode):
         yield
 
 
 def is_enabled() -> bool:
-    """Whether PyTorch's memory comes from libvpmm."""
+    """Returns whether PyTorch's memory comes from libvpmm."""
     return _plugin is not None
 
 
 def is_whole() -> bool:
-    """Whether it does so through an allocator class that answers all of PyTorch's calls, and not through the plug-in."""
+    """Returns whether the allocator class is in use, and not the plug-in."""
     return _plugin is not None and _plugin.compiled is not None
 
 
@@ -497,7 +497,7 @@ def _end_registration() -> None:
 
 
 def _wanted() -> str:
-    """What VPMM_TORCH_BUILD says."""
+    """The value of VPMM_TORCH_BUILD."""
     wanted = os.environ.get("VPMM_TORCH_BUILD") or "auto"
     if wanted not in ("auto", "never", "require"):
         raise ValueError(f"VPMM_TORCH_BUILD is {wanted!r}: expected auto, never or require")
@@ -557,12 +557,12 @@ def _install(plugin: _Plugin) -> Optional[str]:
 def enable(library: Union[str, "os.PathLike[str]", None] = None,
            on_pressure: Optional[Callable[[int, int], bool]] = None) -> None:
     """
-    Has PyTorch take its CUDA memory from the default pools of libvpmm, for the rest of the process. It has to be
-    called before PyTorch initialises CUDA; a second call only changes on_pressure.
+    Makes PyTorch take its CUDA memory from the default pools of libvpmm, for the rest of the process. Call it before
+    PyTorch initialises CUDA; a second call only changes on_pressure.
 
-    library is libvpmm-torch.so, where that is not beside libvpmm. on_pressure is called with a device and a size
-    before an allocation fails for want of memory, on the thread of that; it may free tensors, and returns whether the
-    allocation is worth another try.
+    library is the path of libvpmm-torch.so, if that is not beside libvpmm. on_pressure is called with a device and a
+    size before an allocation fails for want of memory, on the thread of the allocation. It may free tensors, and
+    returns whether to try the allocation again.
     """
     global _plugin
     if on_pressure is not None and not callable(on_pressure):

@@ -79,7 +79,7 @@ _allocator = Allocator()
 
 
 class SleepBackend(SleepModeBackend):  # type: ignore[misc]
-    """Level 1 keeps the weights in host memory, level 2 nothing. What fails changes nothing, and can be tried again."""
+    """Level 1 keeps the weights in host memory, level 2 nothing. A call that fails has changed nothing."""
 
     def suspend(self, level: int = 1) -> None:
         _allocator.sleep(("weights",) if level == 1 else ())

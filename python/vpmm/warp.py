@@ -60,7 +60,7 @@ class Allocator:
 
 
 def enable(device: Any = None) -> None:
-    """Has Warp take the memory of a device, by default of all CUDA devices, from the default pools of libvpmm."""
+    """Makes Warp take the memory of a device, by default of all CUDA devices, from the default pools of libvpmm."""
     _set(device, Allocator())
 
 

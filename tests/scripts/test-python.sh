@@ -70,6 +70,27 @@ else
 	verdict "mypy finds what a program does wrong # SKIP there is no mypy" ""
 fi
 
+# Each docstring that a user sees, a paragraph each.
+cat >"$work/docstrings.py" <<'END'
+import ast, sys
+
+def public(node):
+    for child in node.body:
+        if isinstance(child, (ast.ClassDef, ast.FunctionDef)) and not child.name.startswith("_"):
+            yield ast.get_docstring(child) or ""
+            if isinstance(child, ast.ClassDef):
+                yield from public(child)
+
+for name in sys.argv[1:]:
+    with open(name, encoding="utf-8") as file:
+        module = ast.parse(file.read())
+    print(ast.get_docstring(module), *public(module), "", sep="\n\n")
+END
+"$python" "$work/docstrings.py" "$top_srcdir"/python/vpmm/*.py >"$work/docstrings"
+verdict "sentences of docstrings have at most 25 words, and begin with a noun" "$(
+	awk -f "$top_srcdir/tests/support/sentences.awk" "$work/docstrings"
+	[ -s "$work/docstrings" ] || echo "there are none")"
+
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$top_srcdir/python/pyproject.toml")
 verdict "the package has the library's version" "$(PYTHONPATH=$PYTHONPATH "$python" -c \
 	"import sys, vpmm; sys.exit(vpmm.__version__ != '$version' and vpmm.__version__ + ' and not $version')" 2>&1)"
