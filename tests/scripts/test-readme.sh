@@ -50,5 +50,6 @@ verdict "README has at most 120 lines, NEWS 40 and lib/README 400" "$(
 	at_most 120 "$top_srcdir/README"
 	at_most 40 "$top_srcdir/NEWS"
 	at_most 400 "$inside")"
-verdict "sentences of README and NEWS have at most 25 words, and begin with a noun" "$(
-	awk -f "$top_srcdir/tests/support/sentences.awk" "$top_srcdir/README" "$top_srcdir/NEWS")"
+sed -n 's/^ //p' "$top_srcdir/debian/control" >"$work/packages"
+verdict "sentences of README, NEWS and the packages have at most 25 words, and begin with a noun" "$(
+	awk -f "$top_srcdir/tests/support/sentences.awk" "$top_srcdir/README" "$top_srcdir/NEWS" "$work/packages")"
