@@ -22,7 +22,7 @@ bare()
 }
 
 bare "$bin/python" -W error -c '
-import os, vpmm
+import importlib.metadata, os, vpmm
 with vpmm.Pool() as pool:
     blocks = [pool.malloc(4 << 20) for _ in range(8)]
     for block in blocks[::2]:
@@ -32,6 +32,9 @@ with vpmm.Pool() as pool:
     assert stats.frees == 5 and stats.mapped < 40 << 20, stats
 pages = os.listdir(os.path.join(os.path.dirname(vpmm.__file__), "html"))
 assert "vpmm.7.html" in pages, pages
+about = importlib.metadata.metadata("vpmm")
+assert "vpmm-run" in (about.get_payload() or about["Description"]), about
+assert "COPYING" in about.get_all("License-File", []), about
 print("vpmm", vpmm.__version__)'
 bare "$bin/vpmm-info" >info
 grep -q 'ordinary memory' info || { cat info; exit 1; }

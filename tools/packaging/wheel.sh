@@ -53,7 +53,14 @@ if [ -d "$package/html" ]; then
 	sed -i -f "$work/names.sed" "$package"/html/*.html
 fi
 strip --strip-unneeded "$package"/lib/* "$package"/bin/*
-cp "$top/COPYING" "$top/README" "$work/python/"
+# The page of an index has no file that the README could show.
+grep -v '^!\[' "$top/README" >"$work/python/README"
+cp "$top/COPYING" "$work/python/"
+# The licence of PCRE2, which GLib has linked in, asks for its text beside binaries.
+for library in libglib2.0-dev libpcre2-dev zlib1g-dev; do
+	[ ! -e "/usr/share/doc/$library/copyright" ] ||
+		cp "/usr/share/doc/$library/copyright" "$work/python/COPYING.$library"
+done
 
 newest=$(objdump -T "$package"/lib/* "$package"/bin/* | sed -n 's/.*GLIBC_\([0-9.]*[0-9]\).*/\1/p' | sort -Vu | tail -n 1)
 for file in "$package"/lib/* "$package"/bin/*; do
@@ -64,7 +71,9 @@ done
 
 # The commands of a distribution's package are programs, and no business of a wheel without any.
 {
-	sed '/^\[tool.setuptools.package-data\]/,$d' "$top/python/pyproject.toml"
+	sed '/^\[tool.setuptools.package-data\]/,$d
+		s/^description = /readme = { file = "README", content-type = "text\/markdown" }\n&/
+		s/^packages = /license-files = ["COPYING*"]\n&/' "$top/python/pyproject.toml"
 	sed -n '/^\[tool.setuptools.package-data\]/,$s/^vpmm = \[\(.*\)\]$/package-data.vpmm = [\1, "lib\/*", "bin\/*", "html\/*"]/p' \
 		"$top/python/pyproject.toml"
 	echo '[project.scripts]'
