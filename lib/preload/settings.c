@@ -48,7 +48,7 @@ static bool read_switch(const char *variable, bool on, bool *valid)
 
 	if (!value || !*value || !number_parse_switch(value, &on))
 		return on;
-	fprintf(stderr, "libvpmm-preload: %s=%s is neither 0 nor 1, neither off nor on; all calls go to the driver\n",
+	fprintf(stderr, "libvpmm-preload: %s=%s: expected off, on, none, 0 or 1; all calls go to the driver\n",
 		variable, value);
 	*valid = false;
 	return false;
@@ -63,7 +63,7 @@ static size_t read_size(const char *variable, size_t unset, bool *valid)
 		return unset;
 	if (!number_parse_scaled(value, &size))
 		return size;
-	fprintf(stderr, "libvpmm-preload: %s=%s is not a size such as 4096 or 2M; all calls go to the driver\n",
+	fprintf(stderr, "libvpmm-preload: %s=%s: expected none or a size such as 2M; all calls go to the driver\n",
 		variable, value);
 	*valid = false;
 	return unset;

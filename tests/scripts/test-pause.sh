@@ -134,7 +134,7 @@ verdict "a process that cannot be paused" "$(
 	start --top "$program" plain=1x4 say=ready line
 	run 1 vpmm-pause $pid; says err "process $pid cannot be paused: it has no pool (yet)"; finish)"
 verdict "only with 0 or 1" "$(VPMM_PAUSABLE=often vpmm-run "$program" plain=1x4 2>"$work/err"
-	says err "libvpmm-preload: VPMM_PAUSABLE=often is neither 0 nor 1")"
+	says err "libvpmm-preload: VPMM_PAUSABLE=often: expected off, on, none, 0 or 1")"
 # A terminal would obey what another user's process answers.
 cat >"$work/answer.py" <<'END'
 import os, signal, socket, struct
