@@ -91,7 +91,7 @@ int choose_backend(const char *name, struct choice *choice)
 	if (strcmp(name, "auto") == 0)
 		return look_automatically(choice);
 	if (strcmp(name, "cuda") != 0 && strcmp(name, "host") != 0)
-		return fail_set(-EINVAL, "--backend: \"%s\" is none, expected cuda, host or auto", name);
+		return fail_set(-EINVAL, "--backend: \"%s\": expected cuda, host or auto", name);
 	err = look_at(name, choice);
 	if (!err)
 		choice->why = g_strdup(from_env ? "VPMM_BACKEND says so" : "--backend says so");

@@ -31,7 +31,7 @@ static int find_format(struct export *export, const char *name)
 			return 0;
 		}
 	}
-	return fail_set(-EINVAL, "--export: \"%s\" is none, expected memory_viz, perfetto, pprof or stacks", name);
+	return fail_set(-EINVAL, "--export: \"%s\": expected memory_viz, perfetto, pprof or stacks", name);
 }
 
 static void free_pool(void *data)

@@ -56,7 +56,7 @@ static const char *const rules[] = { "kept", "stream", "size", NULL };
 int trace_tags_check(const char *rule)
 {
 	return g_strv_contains(rules, rule) ? 0 :
-	       fail_set(-EINVAL, "--tags: \"%s\" is none, expected kept, stream or size", rule);
+	       fail_set(-EINVAL, "--tags: \"%s\": expected kept, stream or size", rule);
 }
 
 /* For each operation that allocates, whether nothing frees it. */

@@ -105,9 +105,10 @@ static int check_peer(int fd, pid_t pid)
 	socklen_t size = sizeof(peer);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
-		return fail_set(-errno, "process %ld: who answers is not known: %s", (long)pid, g_strerror(errno));
+		return fail_set(-errno, "process %ld: the owner of its socket is not known: %s", (long)pid,
+				g_strerror(errno));
 	if (peer.pid != pid)
-		return fail_set(-EPERM, "process %ld of user %u stands in the place of process %ld", (long)peer.pid,
+		return fail_set(-EPERM, "process %ld of user %u has the socket of process %ld", (long)peer.pid,
 				peer.uid, (long)pid);
 	return 0;
 }
@@ -141,7 +142,7 @@ static int receive_packet(int fd, pid_t pid, struct control_answer *answer)
 	if (size == 0 || (size < 0 && errno == ECONNRESET))
 		return fail_set(-ECONNRESET, "process %ld has ended meanwhile", (long)pid);
 	if (size != (ssize_t)sizeof(*answer) || answer->magic != CONTROL_MAGIC || answer->count > CONTROL_ROWS)
-		return fail_set(-EPROTO, "process %ld answers as no version of libvpmm that this tool knows", (long)pid);
+		return fail_set(-EPROTO, "process %ld has sent an answer of an unknown version", (long)pid);
 	answer->text[sizeof(answer->text) - 1] = '\0';
 	units_printable(answer->text);
 	return answer->err ? fail_set(answer->err, "process %ld: %s", (long)pid, answer->text) : 0;

@@ -127,7 +127,7 @@ static int check_options(void)
 	if (!options.allocator)
 		options.allocator = g_strdup("vpmm");
 	if (!g_strv_contains((const char *const[]){ "vpmm", "async", "malloc", NULL }, options.allocator))
-		return cli_refuse("--allocator: \"%s\" is none, expected vpmm, async or malloc", options.allocator);
+		return cli_refuse("--allocator: \"%s\": expected vpmm, async or malloc", options.allocator);
 	if (units_parse_count("--repeat", options.repeat, 1, INT_MAX, &options.passes))
 		return cli_refuse("%s", fail_text());
 	if (options.lag && units_parse_time("--lag", options.lag, &options.lag_us))

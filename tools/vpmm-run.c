@@ -183,7 +183,7 @@ static int check_options(void)
 	int err;
 
 	if (options.monitor && options.report)
-		return fail_set(-EINVAL, "--report: with --monitor there is nothing that libvpmm does");
+		return fail_set(-EINVAL, "--report: not with --monitor, which leaves all to the driver");
 	if (options.monitor && options.top)
 		return fail_set(-EINVAL, "--top: with --monitor the program has no pool");
 	if (options.monitor && options.pausable)

@@ -368,7 +368,7 @@ static int check_options(int argc, char **argv)
 	if (!options.sort)
 		options.sort = g_strdup("taken");
 	if (!g_strv_contains(columns, options.sort))
-		return cli_refuse("--sort: \"%s\" is none, expected taken, live, stranded, waits or pid", options.sort);
+		return cli_refuse("--sort: \"%s\": expected taken, live, stranded, waits or pid", options.sort);
 	if (options.json && options.openmetrics)
 		return cli_refuse("--json: expected no --openmetrics beside it");
 	if (options.delay && units_parse_time("--delay", options.delay, &options.delay_us))

@@ -241,7 +241,7 @@ static int read_facts(struct reader *reader, char *text)
 		if (reader->large)
 			return error_set(-EINVAL, "its memory is more than the device memory, %" PRIu64 " bytes", reader->most);
 		if (!formed)
-			return error_set(-EINVAL, "line %u is none of a plan: %.60s", number, text);
+			return error_set(-EINVAL, "line %u is not one of a plan: %.60s", number, text);
 		text += length + 1;
 	}
 	if (!err && (!reader->named || !reader->sized))

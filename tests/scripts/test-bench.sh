@@ -84,7 +84,7 @@ verdict "nothing is measured once a line is lost" "$(
 	[ "$(grep -c "vpmm_malloc" "$work/err")" -eq 1 ] || cat "$work/err")"
 refuses "unknown option" "Unknown option --fast" --fast
 refuses "unknown benchmark" '"pairs" is no benchmark; there are all, pair, live, small, ' pairs
-refuses "unknown backend" '--backend: "gpu" is none, expected cuda, host or auto' --backend=gpu
+refuses "unknown backend" '--backend: "gpu": expected cuda, host or auto' --backend=gpu
 refuses "bad limit" '--limit: "1MB" is no number of bytes' --limit=1MB
 refuses "no limit" '--limit: expected at least one byte' --limit=0
 refuses "no round" '--rounds: expected a number from 1 to 99' --rounds=0

@@ -235,7 +235,7 @@ verdict "another name of a file stays one" "$(echo before >"$work/first"
 verdict "a file that is standard output, too" "$(vpmm-replay --export=perfetto --output=/dev/stdout "$work/two.trace" \
 	>"$work/out" || echo "exit status $?"; says out "operations")"
 
-refuses "unknown format" '--export: "svg" is none, expected' --export=svg "$work/two.trace"
+refuses "unknown format" '--export: "svg": expected' --export=svg "$work/two.trace"
 refuses "two traces" "--export: expected one trace, and one pass" --export=perfetto "$work/two.trace" "$work/two.trace"
 refuses "two passes" "--export: expected one trace, and one pass" --export=perfetto --repeat=2 "$work/two.trace"
 refuses "another allocator" "--export: expected --allocator=vpmm" --export=perfetto --allocator=malloc "$work/two.trace"

@@ -44,7 +44,7 @@ for option in help version; do
 done
 refuses "unknown option" "Unknown option --fast" --fast
 refuses "argument" 'unexpected argument "x"' x
-refuses "unknown backend" '--backend: "gpu" is none, expected cuda, host or auto' --backend=gpu
+refuses "unknown backend" '--backend: "gpu": expected cuda, host or auto' --backend=gpu
 
 for bad in PAGE_SIZE=x PAGE_SIZE=1000 VA_SIZE=-1 PAGES=2.5 PAGES=999999999999999999 REUSE=never BACKEND=gpu LOG=loud EXTENT_MAX=0 \
 		EXTENT_MAX=1000 SMALL=none SCRUB=all PEERS=1,1 FRAG_RATIO=101 FRAG_RATIO=5% OVERHEAD=0 OVERLAP=1001 EXPORT=file RDMA=2 LIMIT=101% LIMIT=0 KEEP=-1 \

@@ -83,8 +83,8 @@ for option in help version; do
 done
 refuses "no trace" "no trace given"
 refuses "unknown option" "Unknown option --fast" --fast "$work/two.trace"
-refuses "unknown backend" '--backend: "gpu" is none, expected cuda, host or auto' --backend=gpu "$work/two.trace"
-refuses "unknown allocator" '--allocator: "x" is none, expected vpmm, async or malloc' --allocator=x "$work/two.trace"
+refuses "unknown backend" '--backend: "gpu": expected cuda, host or auto' --backend=gpu "$work/two.trace"
+refuses "unknown allocator" '--allocator: "x": expected vpmm, async or malloc' --allocator=x "$work/two.trace"
 refuses "bad lag" '--lag: "5" is no time with a unit' --lag=5 "$work/two.trace"
 refuses "bad limit" '--limit: "1MB" is no number of bytes' --limit=1MB "$work/two.trace"
 refuses "enormous limit" '--limit: 99999999T is larger than 64 bits can hold' --limit=99999999T "$work/two.trace"
@@ -95,7 +95,7 @@ for passes in 0 -1 x 0x2 99999999999 ''; do
 done
 verdict "numbers are decimal" "$(replay 0 --json --repeat=010 "$work/two.trace"
 	[ "$(wc -l <"$work/out")" -eq 10 ] || cat "$work/out")"
-refuses "a value in letters that the locale does not have" "--tags: \"$(printf '\303\244')\" is none" \
+refuses "a value in letters that the locale does not have" "--tags: \"$(printf '\303\244')\": expected" \
 	--tags="$(printf '\303\244')" "$work/two.trace"
 refuses "an export without a name" "--output: : No such file" --export=perfetto --output= "$work/two.trace"
 refuses "absent trace" "$work/none.trace: No such file or directory" "$work/none.trace"
@@ -144,7 +144,7 @@ for rule in kept stream size; do
 	verdict "tags by the rule $rule replace them, and their pauses" "$(
 		replay 0 --json --tags=$rule "$work/tags.trace"; is operations 4; is errors 0)"
 done
-refuses "unknown rule" '--tags: "x" is none, expected kept, stream or size' --tags=x "$work/tags.trace"
+refuses "unknown rule" '--tags: "x": expected kept, stream or size' --tags=x "$work/tags.trace"
 
 damaged "a pickle" '\200\004\225' "1: the file is a pickle of Python, of which python3 -m vpmm.convert makes a trace"
 

@@ -94,7 +94,7 @@ verdict "a budget in a folder with letters that the locale does not have" "$(LC_
 	vrun 0 --budget="/$(printf '\303\274')/b:1G" true)"
 refuses "a budget with --monitor" '--budget: not with --monitor' --budget=a:1G --monitor ls
 refuses "no limit" '--limit: expected at least one byte' --limit=0 ls
-refuses "report of what is not served" '--report: with --monitor' --monitor --report ls
+refuses "report of what is not served" '--report: not with --monitor' --monitor --report ls
 refuses "compressed trace of what is not served" '--trace: x.gz: with --monitor' --monitor --trace=x.gz ls
 refuses "bad name of a trace" '--trace: x%d: behind a percent sign' --trace=x%d ls
 mkfifo "$work/pipe"

@@ -221,7 +221,7 @@ verdict "nothing is left" "$(grep -v -x -F -f "$work/shm.before" "$work/shm.afte
 for option in help version; do
 	verdict "--$option" "$(run 0 vpmm-top --$option; says out vpmm-top; silent err)"
 done
-verdict "a bad column" "$(run 2 vpmm-top --sort=size; says err 'vpmm-top: --sort: "size" is none, expected taken, live')"
+verdict "a bad column" "$(run 2 vpmm-top --sort=size; says err 'vpmm-top: --sort: "size": expected taken, live')"
 verdict "a bad delay" "$(run 2 vpmm-top --delay=5; says err 'vpmm-top: --delay: "5" is no time with a unit'
 	for short in 0s 1us; do run 2 vpmm-top --delay=$short; says err "--delay: $short is too short"; done)"
 cat >"$work/watch.py" <<'END'
