@@ -24,6 +24,7 @@
 
 struct block;
 
+/* One byte. */
 enum region_kind {
 	REGION_UNMAPPED,	/* a hole: nothing is mapped */
 	REGION_MALLOC,		/* allocated */
@@ -31,7 +32,7 @@ enum region_kind {
 	REGION_ZOMBIE,		/* its memory is in use at another mapping; to be unmapped after the event */
 	REGION_LOOSE,		/* free or a zombie: see region_decide() */
 	REGION_KINDS
-};
+} __attribute__((packed));
 
 /**
  * struct region - an interval of a chunk
@@ -65,7 +66,7 @@ struct region {
 	/* A cache line for those who walk over neighbours: */
 	uint64_t addr;
 	size_t size;
-	enum region_kind kind : 8;
+	enum region_kind kind;
 	bool fresh;
 	bool sorted;
 	bool stray;
