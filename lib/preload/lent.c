@@ -52,11 +52,17 @@ static struct given **given_at(const void *base)
 	return at;
 }
 
-static void drop_given(struct given **at)
+static struct given *unlink_given(struct given **at)
 {
 	struct given *it = *at;
 
-	*at = it->next;
+	if (it)
+		*at = it->next;
+	return it;
+}
+
+static void drop_given(struct given *it)
+{
 	free(it);
 	entries--;
 }
@@ -160,22 +166,38 @@ bool lent_open(const struct lent_opened *is)
 	return true;
 }
 
-bool lent_free(const void *base)
+bool lent_free(const void *base, struct given **note)
 {
 	const struct open_handle *it;
-	struct given **at;
 	bool may;
 
+	*note = NULL;
 	if (!lent_any())
 		return true;
 	pthread_mutex_lock(&lock);
 	it = *opened_at(has_base, base);
 	may = !it || !it->opens;
-	at = given_at(base);
-	if (*at)
-		drop_given(at);
+	if (may)
+		*note = unlink_given(given_at(base));
 	pthread_mutex_unlock(&lock);
 	return may;
+}
+
+void lent_freed(struct given *note, bool freed)
+{
+	struct given **at;
+
+	if (!note)
+		return;
+	pthread_mutex_lock(&lock);
+	at = given_at(note->base);
+	if (freed || *at) {
+		drop_given(note);
+	} else {
+		note->next = NULL;
+		*at = note;
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 long lent_close(drv_deviceptr va, struct lent_opened *is)
@@ -221,7 +243,7 @@ void lent_forget(int device)
 		give = &given[i];
 		while (*give) {
 			if ((*give)->device == device)
-				drop_given(give);
+				drop_given(unlink_given(give));
 			else
 				give = &(*give)->next;
 		}

@@ -70,14 +70,26 @@ bool lent_open_again(const struct lender_name *handle, int device, drv_deviceptr
  */
 bool lent_open(const struct lent_opened *opened);
 
+struct given;
+
 /**
  * lent_free() - a block is about to be freed, and its handles are good no more
  * @base: where it begins; any other address does nothing
+ * @note: receives what lent_freed() needs, which has to follow
  *
  * Context: any thread.
- * Return: false if the block is another process's, which only cuIpcCloseMemHandle() gives back.
+ * Return: false if the block is another process's, which only cuIpcCloseMemHandle() gives back. Nothing follows then.
  */
-bool lent_free(const void *base);
+bool lent_free(const void *base, struct given **note);
+
+/**
+ * lent_freed() - the free is over
+ * @note: as lent_free() gave it
+ * @freed: otherwise the block is still there, and its handles are good again
+ *
+ * Context: any thread.
+ */
+void lent_freed(struct given *note, bool freed);
 
 /**
  * lent_close() - count one open less

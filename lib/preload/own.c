@@ -36,9 +36,15 @@ void own_forget(int device, bool current)
 /* The pool is found by the address, as it may have ended. */
 drv_result free_on(void *base, drv_stream stream)
 {
-	if (!lent_free(base))
+	struct given *note;
+	int err;
+
+	/* Before the free: behind it, another block can be there. */
+	if (!lent_free(base, &note))
 		return DRV_ERROR_INVALID_VALUE;
-	switch (LIBRARY(vpmm_free, NULL, base, stream)) {
+	err = LIBRARY(vpmm_free, NULL, base, stream);
+	lent_freed(note, !err || err == -EINVAL);
+	switch (err) {
 	case 0:
 		return DRV_SUCCESS;
 	case -ENOMEM:

@@ -254,6 +254,30 @@ static void names(void)
 	other_end(&other);
 }
 
+static void failed_free(void)
+{
+	struct drv_ipc_handle handle, again;
+	struct other other;
+	drv_deviceptr va;
+
+	spawn(&other, "other-takes");
+	/* A free of a block that has a handle fails. */
+	use_primary(0);
+	va = alloc_bytes(SIZE);
+	handle = handle_of(va);
+	fill(va, SIZE, 'a');
+	fake_cuda_fail("cuCtxRecordEvent", 1, 1, DRV_ERROR_UNKNOWN);
+	g_assert_cmpint(cuMemFree_v2(va), ==, DRV_ERROR_UNKNOWN);
+
+	/* The block is still there, and so is its handle, until a free that does not. */
+	again = handle_of(va);
+	g_assert_true(same(&handle, &again));
+	g_assert_cmpint(ask_to_take(&other, &handle).byte, ==, 'a');
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpint(ask_to_take(&other, &handle).opened, ==, DRV_ERROR_INVALID_HANDLE);
+	other_end(&other);
+}
+
 static void opens(void)
 {
 	struct other other;
@@ -510,6 +534,7 @@ int main(int argc, char **argv)
 		{ "/ipc/ranges", ranges },
 		{ "/ipc/ranges-by-block", ranges, { "VPMM_PRELOAD_RANGE=block" } },
 		{ "/ipc/names", names },
+		{ "/ipc/failed-free", failed_free },
 		{ "/ipc/opens", opens },
 		{ "/ipc/sender-ends", sender_ends },
 		{ "/ipc/reset", reset },
