@@ -83,7 +83,13 @@ static drv_result refuse_free(drv_stream stream)
 	drv_deviceptr probe;
 	drv_result result = FORWARD(cuMemAllocAsync, &probe, 1, stream);
 
-	return result ? result : FORWARD(cuMemFreeAsync, probe, stream);
+	if (result)
+		return result;
+	result = FORWARD(cuMemFreeAsync, probe, stream);
+	/* Refused as the program's was, it is done at once: nothing uses it. */
+	if (result)
+		RELAXED(cuMemFree_v2, probe);
+	return result;
 }
 
 static bool is_ours(drv_deviceptr va)

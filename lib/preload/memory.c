@@ -95,8 +95,12 @@ static drv_result wait_before_free(int device)
 	if (result)
 		return result;
 	result = FORWARD(cuMemAlloc_v2, &probe, 1);
-	if (!result)
+	if (!result) {
 		result = FORWARD(cuMemFree_v2, probe);
+		/* It was refused as the program's is. */
+		if (result)
+			RELAXED(cuMemFree_v2, probe);
+	}
 	primary_pop();
 	return result == DRV_ERROR_OUT_OF_MEMORY ? DRV_SUCCESS : result;
 }

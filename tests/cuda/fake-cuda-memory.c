@@ -298,13 +298,11 @@ drv_result cuDeviceSetMemPool(drv_device device, drv_mem_pool pool)
 	return DRV_SUCCESS;
 }
 
-drv_result cuMemFreeAsync(drv_deviceptr va, drv_stream stream)
+static drv_result pool_give(drv_deviceptr va, drv_stream stream)
 {
 	struct CUmemPoolHandle_st *pool;
 	drv_result result;
 
-	BEGIN_IN(cuMemFreeAsync, context);
-	stream_check("cuMemFreeAsync", stream);
 	pthread_mutex_lock(&lock);
 	pool = g_hash_table_lookup(pool_of, (gpointer)va);
 	/* Once it is free, another thread may be given the same address. */
@@ -325,6 +323,13 @@ drv_result cuMemFreeAsync(drv_deviceptr va, drv_stream stream)
 	return DRV_SUCCESS;
 }
 
+drv_result cuMemFreeAsync(drv_deviceptr va, drv_stream stream)
+{
+	BEGIN_IN(cuMemFreeAsync, context);
+	stream_check("cuMemFreeAsync", stream);
+	return pool_give(va, stream);
+}
+
 drv_result cuMemPoolTrimTo(drv_mem_pool pool, size_t keep)
 {
 	bool pending;
@@ -334,6 +339,13 @@ drv_result cuMemPoolTrimTo(drv_mem_pool pool, size_t keep)
 	return pool->be ? HOST(pool, small_trim, keep, &pending) : DRV_SUCCESS;
 }
 #else
+static drv_result pool_give(drv_deviceptr va, drv_stream stream)
+{
+	(void)va;
+	(void)stream;
+	return DRV_ERROR_INVALID_VALUE;
+}
+
 void fake_cuda_drop_pools(void)
 {
 }
@@ -410,15 +422,15 @@ drv_result cuMemFree_v2(drv_deviceptr va)
 	result = unsafe(context, "cuMemFree") ?: result_of(host_stream_sync_all(context->device));
 	if (result)
 		return result;
-	result = DRV_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
 	plain = g_hash_table_lookup(plain_of, (gpointer)va);
 	if (plain)
 		result = plain_give(plain, va);
-	if (!result)
+	if (plain && !result)
 		g_hash_table_remove(plain_of, (gpointer)va);
 	pthread_mutex_unlock(&lock);
-	return result;
+	/* It takes the memory of its pools as well, and waits for no stream with that. */
+	return plain ? result : pool_give(va, DRV_STREAM_PER_THREAD);
 }
 
 /* Copies through the kernel, which answers an address without access instead of dying of it. */

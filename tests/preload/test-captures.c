@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cuda/fake-cuda-inside.h"
+#include "host/backend.h"
 #include "preload/preload-fixture.h"
 
 #define SIZE 3000000
@@ -272,6 +273,53 @@ static void free_beside_capture_elsewhere(void)
 	end_capture(stream);
 }
 
+static struct host_left left_of_driver(void)
+{
+	struct host_left left;
+
+	fake_cuda_left(&left);
+	return left;
+}
+
+static void refused_beside_capture(void)
+{
+	struct host_left before;
+	drv_stream stream;
+	drv_deviceptr va;
+
+	/* A stream is under capture, and the driver allocates what a free is tried out with, but frees nothing. */
+	use_primary(0);
+	stream = new_stream();
+	va = alloc_bytes(SIZE);
+	begin_capture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED);
+	before = left_of_driver();
+	fake_cuda_fail("cuMemFree", 0, 1, DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	g_assert_cmpint(cuMemFree_v2(va), ==, DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+
+	/* So does the free, which leaves nothing behind but the block. */
+	g_assert_cmpuint(left_of_driver().handles, ==, before.handles);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	end_capture(stream);
+}
+
+static void refused_on_stream(void)
+{
+	struct host_left before;
+	drv_deviceptr va;
+
+	/* The driver has answered nothing about a stream, and allocates on it, but does not free. */
+	use_primary(0);
+	va = alloc_bytes(SIZE);
+	before = left_of_driver();
+	fake_cuda_fail("cuStreamIsCapturing", 0, 1, DRV_ERROR_STREAM_CAPTURE_IMPLICIT);
+	fake_cuda_fail("cuMemFreeAsync", 0, 1, DRV_ERROR_STREAM_CAPTURE_IMPLICIT);
+	g_assert_cmpint(cuMemFreeAsync(va, NULL), ==, DRV_ERROR_STREAM_CAPTURE_IMPLICIT);
+
+	/* The free fails, and leaves nothing behind but the block. */
+	g_assert_cmpuint(left_of_driver().small, ==, before.small);
+	g_assert_cmpint(cuMemFreeAsync(va, NULL), ==, 0);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct preload_test tests[] = {
@@ -289,6 +337,8 @@ int main(int argc, char **argv)
 		{ "/captures/wait-fails", wait_fails, { "VPMM_PRELOAD_FREE=ordered" } },
 		{ "/captures/end-of-other", end_of_other_capture },
 		{ "/captures/reset-beside", reset_beside_capture },
+		{ "/captures/refused-beside", refused_beside_capture },
+		{ "/captures/refused-on-stream", refused_on_stream },
 	};
 
 	return preload_main(argc, argv, tests, G_N_ELEMENTS(tests));
