@@ -171,7 +171,7 @@ public:
 		c10::cuda::CUDAGuard guard(device);
 		cudaError_t result;
 
-		table->set_peer(peer, device);
+		check(table->set_peer(peer, device), "peer access");
 		result = cudaDeviceEnablePeerAccess(peer, 0);
 		if (result == cudaErrorPeerAccessAlreadyEnabled)
 			(void)cudaGetLastError();

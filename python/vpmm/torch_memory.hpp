@@ -21,9 +21,17 @@ namespace vpmm {
 
 const torch_class *table;
 
+/* Whether a call has worked that the program knows nothing of: its error is not to be found behind a later one. */
+bool has_worked(cudaError_t result)
+{
+	if (result != cudaSuccess)
+		(void)cudaGetLastError();
+	return result == cudaSuccess;
+}
+
 void delete_uncached(void *ptr)
 {
-	(void)cudaFree(ptr);
+	(void)has_worked(cudaFree(ptr));
 }
 
 /* Without a deleter nothing but its address tells that memory has come from the driver. */

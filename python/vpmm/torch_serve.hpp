@@ -113,30 +113,24 @@ try {
 	c10::cuda::CUDAGuard guard(static_cast<Index>(device));
 	cudaEvent_t event = nullptr;
 
-	if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess)
+	if (!has_worked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)))
 		return nullptr;
-	if (cudaEventRecord(event, reinterpret_cast<cudaStream_t>(stream)) != cudaSuccess) {
-		(void)cudaGetLastError();
-		(void)cudaEventDestroy(event);
-		return nullptr;
-	}
-	return event;
+	if (has_worked(cudaEventRecord(event, reinterpret_cast<cudaStream_t>(stream))))
+		return event;
+	(void)has_worked(cudaEventDestroy(event));
+	return nullptr;
 } catch (const c10::Error &) {
 	return nullptr;
 }
 
 int event_passed(int, void *event)
 {
-	cudaError_t result = cudaEventQuery(static_cast<cudaEvent_t>(event));
-
-	if (result == cudaErrorNotReady)
-		(void)cudaGetLastError();
-	return result == cudaSuccess;
+	return has_worked(cudaEventQuery(static_cast<cudaEvent_t>(event)));
 }
 
 void forget_event(int, void *event)
 {
-	(void)cudaEventDestroy(static_cast<cudaEvent_t>(event));
+	(void)has_worked(cudaEventDestroy(static_cast<cudaEvent_t>(event)));
 }
 
 void tell_segment(const torch_piece *segment, int came)
@@ -377,10 +371,7 @@ private:
 	{
 		cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
 
-		if (cudaStreamIsCapturing(stream, &status) == cudaSuccess)
-			return status != cudaStreamCaptureStatusNone;
-		(void)cudaGetLastError();
-		return true;
+		return !has_worked(cudaStreamIsCapturing(stream, &status)) || status != cudaStreamCaptureStatusNone;
 	}
 
 	/*

@@ -471,6 +471,45 @@ static void test_exhausted()
 	CHECK(vpmm::the_allocator->getDeviceStats(0).num_ooms == 1);
 }
 
+/* A device does not get access to the memory of another: PyTorch takes what it enables for done. */
+static void test_refused_peer()
+{
+	auto fake = *vpmm::table;
+	std::string text;
+
+	real_table = vpmm::table;
+	fake.set_peer = [](int, int) { return -ENXIO; };
+	vpmm::table = &fake;
+	try {
+		vpmm::the_allocator->enablePeerAccess(0, 1);
+	} catch (const c10::Error &error) {
+		text = error.what();
+	}
+	vpmm::table = real_table;
+	CHECK(text.find("peer access: the device's primary context cannot be made current") != text.npos);
+}
+
+/* An error of a call that PyTorch knows nothing of is not the one that it finds behind its next kernel. */
+static void test_errors_stay(cudaStream_t stream)
+{
+	void *events[] = { vpmm::record_event(0, stream), vpmm::record_event(0, stream) };
+
+	stub_busy = stream;
+	CHECK(!vpmm::event_passed(0, events[0]) && cudaGetLastError() == cudaSuccess);
+	stub_busy = nullptr;
+	CHECK(vpmm::event_passed(0, events[0]));
+	stub_fails = true;
+	CHECK(!vpmm::event_passed(0, events[0]) && cudaGetLastError() == cudaSuccess);
+	for (auto *event : events) {
+		vpmm::forget_event(0, event);
+		CHECK(cudaGetLastError() == cudaSuccess);
+	}
+	CHECK(!vpmm::record_event(0, stream) && cudaGetLastError() == cudaSuccess);
+	vpmm::delete_uncached(nullptr);
+	CHECK(cudaGetLastError() == cudaSuccess);
+	stub_fails = false;
+}
+
 /* Another thread has the lock of the history when a child is forked, in which tensors and pools are let go. */
 static void test_fork()
 {
@@ -545,6 +584,8 @@ int main()
 	test_exhausted();
 	test_foreign_error_passes();
 	test_foreign_reason();
+	test_refused_peer();
+	test_errors_stay(stream);
 	test_fork();
 	return failures != 0;
 }

@@ -12,7 +12,8 @@ typedef enum {
 	cudaSuccess = 0,
 	cudaErrorMemoryAllocation = 2,
 	cudaErrorNotReady = 600,
-	cudaErrorPeerAccessAlreadyEnabled = 704
+	cudaErrorPeerAccessAlreadyEnabled = 704,
+	cudaErrorUnknown = 999
 } cudaError_t;
 enum cudaMemcpyKind { cudaMemcpyDeviceToDevice = 3 };
 enum { cudaEventDisableTiming = 2 };
@@ -24,6 +25,14 @@ typedef cudaStream_t *cudaEvent_t;
 inline cudaStream_t stub_busy;
 inline int stub_synchronized;
 
+/* Whether calls on events fail, and cudaFree(); and the error that the next cudaGetLastError() tells. */
+inline bool stub_fails;
+inline cudaError_t stub_error;
+
+inline cudaError_t stub_result()
+{
+	return stub_fails ? stub_error = cudaErrorUnknown : cudaSuccess;
+}
 inline cudaError_t cudaMalloc(void **ptr, size_t size)
 {
 	*ptr = size > 64 << 20 ? nullptr : std::malloc(size);
@@ -32,7 +41,7 @@ inline cudaError_t cudaMalloc(void **ptr, size_t size)
 inline cudaError_t cudaFree(void *ptr)
 {
 	std::free(ptr);
-	return cudaSuccess;
+	return stub_result();
 }
 inline cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind)
 {
@@ -55,8 +64,8 @@ inline cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int)
 {
-	*event = new cudaStream_t();
-	return cudaSuccess;
+	*event = stub_fails ? nullptr : new cudaStream_t();
+	return stub_result();
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
@@ -65,12 +74,12 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t)
 {
-	return stub_busy ? cudaErrorNotReady : cudaSuccess;
+	return stub_busy ? stub_error = cudaErrorNotReady : stub_result();
 }
 inline cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
 	delete event;
-	return cudaSuccess;
+	return stub_result();
 }
 /* Whether any stream is captured. */
 inline bool stub_captures;
@@ -82,7 +91,10 @@ inline cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus *
 }
 inline cudaError_t cudaGetLastError()
 {
-	return cudaSuccess;
+	cudaError_t error = stub_error;
+
+	stub_error = cudaSuccess;
+	return error;
 }
 inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned int)
 {
