@@ -22,10 +22,10 @@
 #include "util/error.h"
 
 /*
- * Whether each enter that the thread has not left yet pushed a context, the last one in bit 0. Entries of several
- * devices nest in one stack, as the driver's contexts do.
+ * Whether each enter that the thread has not left yet pushed a context, and retained that, the last one in bit 0.
+ * Entries of several devices nest in one stack, as the driver's contexts do.
  */
-static _Thread_local uint64_t pushed;
+static _Thread_local uint64_t pushed, retained;
 static _Thread_local unsigned int depth;
 #define DEPTH_MAX 64
 
@@ -237,9 +237,10 @@ static bool is_current(const struct cuda *cuda)
 	return !drv.cuCtxGetCurrent(&context) && context == cuda->context;
 }
 
-static void note_push(int push)
+static void note_push(bool push, bool retain)
 {
-	pushed = pushed << 1 | (unsigned int)push;
+	pushed = pushed << 1 | push;
+	retained = retained << 1 | retain;
 	depth++;
 }
 
@@ -247,7 +248,8 @@ int cuda_enter(struct backend *be)
 {
 	struct cuda *cuda = cuda_of(be);
 	drv_u64 id;
-	int push, err;
+	bool push;
+	int err;
 
 	if (depth == DEPTH_MAX)
 		return error_set(-EBUSY, "a thread cannot enter devices %d deep", DEPTH_MAX);
@@ -262,7 +264,7 @@ int cuda_enter(struct backend *be)
 		if (err)
 			return err;
 	}
-	note_push(push);
+	note_push(push, false);
 	return 0;
 }
 
@@ -271,29 +273,30 @@ int cuda_abandon(struct backend *be)
 {
 	struct cuda *cuda = cuda_of(be);
 	drv_u64 id;
-	int push, err = 0;
+	bool push;
+	int err = 0;
 
 	cuda->abandoned = true;
 	push = know_current(&id) || !id;
 	if (push)
 		err = push_any(cuda);
 	if (!err)
-		note_push(push);
+		note_push(push, push);
 	cuda_context_put(cuda);
 	return err;
 }
 
 void cuda_leave(struct backend *be)
 {
-	struct cuda *cuda = cuda_of(be);
 	drv_context context;
 
-	if (pushed & 1) {
+	if (pushed & 1)
 		drv.cuCtxPopCurrent(&context);
-		if (cuda->abandoned)
-			drv.cuDevicePrimaryCtxRelease(cuda->device);
-	}
+	/* Of abandon() alone: another thread may have abandoned what this one has entered. */
+	if (retained & 1)
+		drv.cuDevicePrimaryCtxRelease(cuda_of(be)->device);
 	pushed >>= 1;
+	retained >>= 1;
 	depth--;
 	capture_restore();
 }

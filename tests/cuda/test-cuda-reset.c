@@ -435,6 +435,36 @@ static void test_default_place(void)
 	g_assert_cmpmem(found, sizeof(*found), &before, sizeof(before));
 }
 
+/* Notices the reset, and ends what was opened. */
+static gpointer give_up(gpointer opened)
+{
+	struct backend *be = opened;
+
+	g_assert_cmpint(be->ops->enter(be), ==, -ESTALE);
+	assert_ok(be->ops->abandon(be));
+	be->ops->leave(be);
+	return NULL;
+}
+
+/* A thread that has entered the device from outside leaves it after the reset: what the program has retained stays. */
+static void test_left_later(void)
+{
+	struct backend *be;
+	drv_context context;
+
+	enter_primary(0);
+	assert_ok(backend_cuda.open(0, &be));
+	assert_ok(cu.cuCtxPopCurrent(&context));
+	assert_ok(be->ops->enter(be));
+	assert_ok(cu.cuDevicePrimaryCtxReset(0));
+	g_thread_join(g_thread_new("give-up", give_up, be));
+	be->ops->leave(be);
+	g_assert_cmpuint(fake.depth(), ==, 0);
+	g_assert_cmpint(fake.retained(0), ==, 1);
+	be->ops->close(be);
+	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
+}
+
 void cuda_reset_tests(void)
 {
 	fixture_add_rows("/cuda/reset/destroy", states, test_destroy);
@@ -444,6 +474,7 @@ void cuda_reset_tests(void)
 	g_test_add_data_func("/cuda/reset/abandon-early/paged", &states[3], test_abandon_early);
 	g_test_add_func("/cuda/reset/last-release", test_last_release);
 	cuda_add("/cuda/reset/own-context", test_own_context);
+	cuda_add("/cuda/reset/left-later", test_left_later);
 	g_test_add_func("/cuda/reset/shut-down", test_shut_down);
 	g_test_add_data_func("/cuda/reset/default/again", GINT_TO_POINTER(THEN_AGAIN), test_default);
 	g_test_add_data_func("/cuda/reset/default/at-once", GINT_TO_POINTER(THEN_NOTHING), test_default);
