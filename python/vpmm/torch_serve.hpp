@@ -140,7 +140,7 @@ void tell_segment(const torch_piece *segment, int came)
 			       came || history.wants(Level::ALL) ? call_context : nullptr);
 }
 
-/* Memory of a pool that has an allocator of its own. An error is thrown once the library has been left. */
+/* Memory of a pool that has an allocator of its own. Errors are thrown once the library has been left. */
 void *take_foreign(void *data, int device, size_t size, CUstream_st *)
 try {
 	c10::cuda::CUDAGuard guard(static_cast<Index>(device));
@@ -159,25 +159,32 @@ try {
 	return nullptr;
 }
 
-/* The result of a call that has allocated, unless the allocator of a pool has thrown in it. */
-int left(int err)
-{
-	std::exception_ptr error;
+void give_foreign(void *data, int device, void *ptr)
+try {
+	c10::cuda::CUDAGuard guard(static_cast<Index>(device));
 
-	if (C10_LIKELY(!err))
-		return 0;
-	error = std::exchange(foreign_error, nullptr);
+	(*static_cast<std::shared_ptr<native::CUDAAllocator> *>(data))->raw_delete(ptr);
+} catch (...) {
+	foreign_error = std::current_exception();
+}
+
+/* Throws what the allocator of a pool has thrown in a call that is over. */
+void throw_foreign()
+{
+	std::exception_ptr error = std::exchange(foreign_error, nullptr);
+
 	if (!error)
-		return err;
+		return;
 	call_context = nullptr;
 	std::rethrow_exception(error);
 }
 
-void give_foreign(void *data, int device, void *ptr)
+/* The result of a call that has allocated, unless the allocator of a pool has thrown in it. */
+int left(int err)
 {
-	c10::cuda::CUDAGuard guard(static_cast<Index>(device));
-
-	(*static_cast<std::shared_ptr<native::CUDAAllocator> *>(data))->raw_delete(ptr);
+	if (C10_UNLIKELY(err))
+		throw_foreign();
+	return err;
 }
 
 void forget_foreign(void *data)
@@ -606,14 +613,23 @@ void tell_regions(int device, const Pieces &pieces, const Pieces &others, Trace:
 		}
 }
 
+/* Whether more goes once the device has done its work. */
+bool trim_once(int device, const Id &id)
+{
+	bool more = table->trim(device, to_id(id));
+
+	throw_foreign();
+	return more;
+}
+
 /* PyTorch's own allocator waits for the device, too, by cudaFree(). */
 void trim_behind_work(int device, const Id &id)
 {
-	if (!table->trim(device, to_id(id)))
+	if (!trim_once(device, id))
 		return;
 	c10::cuda::CUDAGuard guard(static_cast<Index>(device));
 	C10_CUDA_CHECK(cudaDeviceSynchronize());
-	table->trim(device, to_id(id));
+	trim_once(device, id);
 }
 
 void trim(int device, const Id &id)

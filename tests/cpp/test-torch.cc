@@ -343,6 +343,34 @@ static void test_foreign_error()
 	CHECK(foreign.use_count() == 1);
 }
 
+/* So does that of a free, and the pool goes on without what could not be freed. */
+static void test_foreign_free()
+{
+	const c10::MempoolId_t id = { 0, 10 };
+	auto foreign = std::make_shared<vpmm::Allocator>();
+	std::string text;
+	void *ptr;
+
+	foreign->enable(false);
+	vpmm::the_allocator->createOrIncrefPool(0, id, foreign);
+	vpmm::the_allocator->beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+	ptr = vpmm::the_allocator->raw_alloc(100);
+	vpmm::release(ptr);
+	vpmm::the_allocator->endAllocateToPool(0, id);
+	vpmm::the_allocator->releasePool(0, id);
+	vpmm::the_allocator->releasePool(0, id);
+	/* The segment begins with the block, and the pool's allocator does not know it any more. */
+	CHECK(vpmm::uncached.give(ptr));
+	try {
+		empty_cache();
+	} catch (const c10::Error &error) {
+		text = error.what();
+	}
+	CHECK(text.rfind("invalid device pointer: ", 0) == 0);
+	empty_cache();
+	CHECK(foreign.use_count() == 1);
+}
+
 static decltype(torch_class::alloc) real_alloc;
 static const torch_class *real_table;
 
@@ -580,6 +608,7 @@ int main()
 	test_checkpoint();
 	test_used_elsewhere(stream);
 	test_foreign_error();
+	test_foreign_free();
 	test_failed_capture();
 	test_exhausted();
 	test_foreign_error_passes();
