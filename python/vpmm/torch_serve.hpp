@@ -134,10 +134,12 @@ void forget_event(int, void *event)
 }
 
 void tell_segment(const torch_piece *segment, int came)
-{
+try {
 	if (history.listens())
 		history.record(came ? Trace::SEGMENT_ALLOC : Trace::SEGMENT_FREE, *segment,
 			       came || history.wants(Level::ALL) ? call_context : nullptr);
+} catch (const std::exception &) {
+	/* Of a tracker, such as one that registers segments with a network: it goes without this one. */
 }
 
 /* Memory of a pool that has an allocator of its own. Errors are thrown once the library has been left. */

@@ -499,6 +499,34 @@ static void test_exhausted()
 	CHECK(vpmm::the_allocator->getDeviceStats(0).num_ooms == 1);
 }
 
+/* A tracker throws where a pool gets a segment, and where that goes: the pool goes on. */
+static void test_tracker_error()
+{
+	const c10::MempoolId_t id = { 0, 11 };
+	static bool throws = true;
+	void *ptr;
+
+	vpmm::the_allocator->attachAllocatorTraceTracker([](const TraceEntry &entry) {
+		if (throws && (entry.action_ == TraceEntry::SEGMENT_ALLOC || entry.action_ == TraceEntry::SEGMENT_FREE))
+			throw std::runtime_error("tracker");
+	});
+	vpmm::the_allocator->beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+	try {
+		ptr = vpmm::the_allocator->raw_alloc(100);
+		vpmm::the_allocator->raw_delete(ptr);
+		vpmm::the_allocator->endAllocateToPool(0, id);
+		vpmm::the_allocator->releasePool(0, id);
+		empty_cache();
+	} catch (const std::runtime_error &error) {
+		/* The lock of the pools is held for good. */
+		printf("%s: %s\n", __func__, error.what());
+		fflush(stdout);
+		_exit(1);
+	}
+	throws = false;
+	CHECK(vpmm::the_allocator->getDeviceStats(0).segment[TORCH_ALL].current == 0);
+}
+
 /* A device does not get access to the memory of another: PyTorch takes what it enables for done. */
 static void test_refused_peer()
 {
@@ -615,6 +643,7 @@ int main()
 	test_foreign_reason();
 	test_refused_peer();
 	test_errors_stay(stream);
+	test_tracker_error();
 	test_fork();
 	return failures != 0;
 }
