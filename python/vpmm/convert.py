@@ -11,7 +11,7 @@ import gzip
 import io
 import pickle
 import sys
-from typing import Any, BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Sequence, TextIO, Tuple
+from typing import Any, BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 _USAGE = "python3 -m vpmm.convert SNAPSHOT [TRACE]"
 _PAGE = 2 << 20
@@ -181,12 +181,6 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def _write(lines: List[str], out: TextIO) -> None:
-    for line in lines:
-        out.write(line + "\n")
-    out.flush()
-
-
 def main(arguments: Sequence[str]) -> int:
     """The program. 0; 2: the snapshot was refused, or a file cannot be read or written."""
     if len(arguments) not in (1, 2) or arguments[0] in ("-h", "--help"):
@@ -199,16 +193,16 @@ def main(arguments: Sequence[str]) -> int:
     except (Damaged, OSError, EOFError) as error:
         print(f"vpmm.convert: {arguments[0]}: {_reason(error)}", file=sys.stderr)
         return 2
+    name = arguments[1] if len(arguments) == 2 else "standard output"
     try:
-        if len(arguments) == 2:
-            with open(arguments[1], "w", encoding="ascii") as out:
-                _write(lines, out)
-        elif sys.stdout is None:
+        if len(arguments) == 1 and sys.stdout is None:
             raise OSError("it is closed")
-        else:
-            _write(lines, sys.stdout)
+        # Not by sys.stdout: Python would try again at its exit to write what that has failed to, and fail as well.
+        with open(name if len(arguments) == 2 else sys.stdout.fileno(), "w", encoding="ascii",
+                  closefd=len(arguments) == 2) as out:
+            out.writelines(line + "\n" for line in lines)
     except OSError as error:
-        print(f"vpmm.convert: {error.filename or 'standard output'}: {_reason(error)}", file=sys.stderr)
+        print(f"vpmm.convert: {name}: {_reason(error)}", file=sys.stderr)
         return 2
     return 0
 

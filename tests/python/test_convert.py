@@ -133,6 +133,22 @@ class Program(unittest.TestCase):
             self.assertNotIn(b"Traceback", done.stderr)
             self.assertEqual(done.stdout, b"")
 
+    def test_full(self):
+        """An error of a write names its file, once, and Python does not repeat the write when it exits."""
+        data = pickle.dumps({"segments": [], "device_traces": [[entry("alloc", 0x1000, 512, 100)]]})
+        for redirection, name in ((">/dev/full", b"standard output"), ("/dev/full", b"/dev/full")):
+            done = subprocess.run(["sh", "-c", f'exec "$0" -m vpmm.convert - {redirection}', sys.executable], input=data,
+                                  capture_output=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (2, b"vpmm.convert: %s: No space left on device\n" % name))
+
+    def test_encoding(self):
+        """A trace is the same whatever the encoding of the terminal is."""
+        data = pickle.dumps({"segments": [segment(block(0x1000, 512))]})
+        environment = {**os.environ, "PYTHONIOENCODING": "utf-16"}
+        done = subprocess.run([sys.executable, "-m", "vpmm.convert", "-"], input=data, env=environment,
+                              capture_output=True, check=False)
+        self.assertEqual(done.stdout, self.run_it("-", input=data).stdout)
+
     def test_open_files(self):
         """What Python says of files that a program leaves open."""
         data = pickle.dumps({"segments": [segment(block(0x1000, 512))]})
