@@ -149,6 +149,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 err_release:
 	error_keep(&kept);
 	plan_file_end(made);
+	sampler_free(made->core.sampler);
 	log_finish(&made->core.log);
 	pool_give_back(made);
 	budget_free(budget);
@@ -260,9 +261,11 @@ static void pool_finish(struct vpmm_pool *pool, enum pool_end end, bool keep)
 	struct shared *shared = shared_take(&pool->shared);
 
 	plan_file_end(pool);
-	/* Another pool may sample a block at an address as soon as this one has given the address back. */
+	/*
+	 * Another pool may sample a block at an address as soon as this one has given the address back. The pointer stays,
+	 * as threads that still find the pool compare it.
+	 */
 	sampler_free(pool->core.sampler);
-	pool->core.sampler = NULL;
 	arenas_end(pool, end, keep);
 	if (shared)
 		shared_empty(shared, end == POOL_END_WAIT);

@@ -108,5 +108,4 @@ void core_clear(struct core *core)
 	g_hash_table_destroy(core->small);
 	stream_map_clear(&core->streams);
 	account_clear(&core->account);
-	sampler_free(core->sampler);
 }

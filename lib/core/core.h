@@ -73,7 +73,7 @@ struct counts {
  * @packed: state of the packed policy; core/ never looks into it
  * @recorder: of VPMM_TRACE; NULL: calls are not recorded
  * @recorded_as: the number of the pool there
- * @sampler: of VPMM_STACKS; NULL: no stacks are sampled, or the pool is about to give its addresses back
+ * @sampler: of VPMM_STACKS; NULL: no stacks are sampled; goes before the pool gives addresses back
  *
  * Read and written without the lock:
  *
