@@ -16,7 +16,7 @@
 
 static const char *const unit_names[] = { "us", "factor", "percent", "count", "GB/s" };
 
-/* Nobody can read what would be measured after a line that is lost. */
+/* The program stops at the first figure that cannot be written, because later ones would be lost, too. */
 static void flush_figures(void)
 {
 	if (cli_finish_output("the figures"))

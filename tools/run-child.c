@@ -141,7 +141,10 @@ static bool reap(const struct child *child, GArray *answering, int *status)
 	return ended;
 }
 
-/* What the terminal sends comes from the kernel, and goes to the program as well, once there is one. */
+/*
+ * Signals from the terminal come from the kernel, which sends them to the program as well. Only those that came before
+ * the program had a process are passed on.
+ */
 static void pass(struct child *child, const siginfo_t *info)
 {
 	const bool early = sigismember(&child->signals.early, info->si_signo) == 1;

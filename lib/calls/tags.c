@@ -96,7 +96,7 @@ static void uncount(struct tag_counts *counts, const struct tagged *block, bool 
 	counts->kept -= kept ? block->size : 0;
 }
 
-/* If a program frees in one call what another is about to free, the address may be there already. */
+/* A program that frees a block in two calls at once may have a new one at the address before the first call ends. */
 static void drop_stale_block(struct tags *tags, uint64_t addr)
 {
 	const struct tagged *stale = g_hash_table_lookup(tags->blocks, &addr);

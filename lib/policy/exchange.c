@@ -9,8 +9,8 @@
 #include "policy/tuning.h"
 
 /*
- * Whether a block leaves a page or more of the extent at one of its ends, which has no other allocation. @there: whether
- * the block is allocated already.
+ * Whether a block is the only allocation in the extent at one of its ends, and leaves a page or more of it. @there:
+ * whether the block is allocated already.
  */
 static bool is_broken(const struct core *core, const struct place *place, uint64_t addr, uint64_t end, bool there)
 {

@@ -86,7 +86,7 @@ static drv_result refuse_free(drv_stream stream)
 	if (result)
 		return result;
 	result = FORWARD(cuMemFreeAsync, probe, stream);
-	/* Refused as the program's was, it is done at once: nothing uses it. */
+	/* A probe whose free is refused as well is freed at once, because nothing uses it. */
 	if (result)
 		RELAXED(cuMemFree_v2, probe);
 	return result;

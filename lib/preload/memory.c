@@ -97,7 +97,7 @@ static drv_result wait_before_free(int device)
 	result = FORWARD(cuMemAlloc_v2, &probe, 1);
 	if (!result) {
 		result = FORWARD(cuMemFree_v2, probe);
-		/* It was refused as the program's is. */
+		/* A probe whose free is refused is freed in the relaxed mode, because nothing uses it. */
 		if (result)
 			RELAXED(cuMemFree_v2, probe);
 	}

@@ -127,7 +127,7 @@ static void count_out(const struct sample *sample)
 	sample->stack->blocks -= sample->blocks;
 }
 
-/* If a program frees on one thread what another has, the address may have a sample already. */
+/* A program that frees a block on two threads at once may have a new one, with a sample, at the address already. */
 REQUIRES(samples_lock)
 static void drop_stale(uint64_t addr)
 {

@@ -57,8 +57,8 @@ static bool is_of_stream(const struct work *work, uint64_t word)
 }
 
 /*
- * Whatever a stream may find has been written as part of a pattern, of its own. The upper bytes of a word may have been
- * cleared since, where a block ended within it.
+ * Each word that a stream finds is 0 or of a pattern that the stream wrote. But a block may end within a word: if it
+ * grew since, the upper bytes of the word were cleared.
  */
 static void check_own(const struct work *work, uint64_t *spot, uint64_t value)
 {
