@@ -30,10 +30,14 @@ static bool on_host(const struct bench *b)
 
 static const char *contender_name(const struct bench_row *row, enum contender who)
 {
-	static const char *const allocators[] = { "vpmm", "async", "malloc" };
-	static const char *const by_hand[] = { "vpmm", "pinned", "plain" };
-
-	return row->by_hand ? by_hand[who] : allocators[who];
+	switch (who) {
+	case BENCH_VPMM:
+		return "vpmm";
+	case BENCH_ASYNC:
+		return row->by_hand ? "pinned" : "async";
+	default:
+		return row->by_hand ? "plain" : "malloc";
+	}
 }
 
 /* In a table nobody is to take the model for the driver. */
