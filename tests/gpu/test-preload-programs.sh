@@ -454,7 +454,12 @@ python cupy-async cupy python3 "$programs/cupy_sums.py" async
 python numba numba python3 "$programs/numba_sums.py"
 python jax-async jax env XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_PYTHON_CLIENT_PREALLOCATE=false \
 	XLA_FLAGS="--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0" python3 "$programs/jax_train.py"
-if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -ge 2 ]; then
+# CUDA_VISIBLE_DEVICES hides cards from a program, and not from nvidia-smi.
+cards=$(nvidia-smi -L 2>/dev/null | wc -l)
+if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
+	cards=$(printf '%s' "${CUDA_VISIBLE_DEVICES:+$CUDA_VISIBLE_DEVICES,}" | tr -cd , | wc -c)
+fi
+if [ "$cards" -ge 2 ]; then
 	python nccl-native torch python3 "$programs/nccl_sums.py"
 	python nccl-async torch $async python3 "$programs/nccl_sums.py"
 	python nccl-legacy torch env NCCL_CUMEM_ENABLE=0 python3 "$programs/nccl_sums.py"
