@@ -103,8 +103,19 @@ left()
 	echo $((WITHIN - SECONDS))
 }
 
+# CUDA_VISIBLE_DEVICES hides cards from a program, and not from nvidia-smi. The driver tells how many the programs see,
+# and which is their first.
+read -r cards card < <(python3 - <<'END' 2>/dev/null
+import ctypes
+driver, count, address = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.create_string_buffer(32)
+if driver.cuInit(0) == driver.cuDeviceGetCount(ctypes.byref(count)) == driver.cuDeviceGetPCIBusId(address, 32, 0) == 0:
+    print(count.value, address.value.decode())
+END
+)
+
 # What the device's memory holds, every 50 ms, as all processes together; the least is what is there without us.
-stdbuf -oL nvidia-smi -i 0 --query-gpu=memory.used --format=csv,noheader,nounits -lms 50 >"$work/memory" 2>/dev/null &
+stdbuf -oL nvidia-smi -i "${card:-0}" --query-gpu=memory.used --format=csv,noheader,nounits -lms 50 \
+	>"$work/memory" 2>/dev/null &
 sampler=$!
 
 samples()
@@ -428,7 +439,8 @@ for pid in $builds; do
 	wait "$pid"
 done
 
-echo "# $(nvidia-smi -i 0 --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo 'no nvidia-smi')"
+echo "# $(nvidia-smi -i "${card:-0}" --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null ||
+	echo 'no nvidia-smi')"
 echo "# built after $SECONDS s"
 if [ -z "$MONITOR" ] && built rows; then
 	for group in memory attributes waits captures contexts faults; do
@@ -454,12 +466,7 @@ python cupy-async cupy python3 "$programs/cupy_sums.py" async
 python numba numba python3 "$programs/numba_sums.py"
 python jax-async jax env XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_PYTHON_CLIENT_PREALLOCATE=false \
 	XLA_FLAGS="--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0" python3 "$programs/jax_train.py"
-# CUDA_VISIBLE_DEVICES hides cards from a program, and not from nvidia-smi.
-cards=$(nvidia-smi -L 2>/dev/null | wc -l)
-if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
-	cards=$(printf '%s' "${CUDA_VISIBLE_DEVICES:+$CUDA_VISIBLE_DEVICES,}" | tr -cd , | wc -c)
-fi
-if [ "$cards" -ge 2 ]; then
+if [ "${cards:-0}" -ge 2 ]; then
 	python nccl-native torch python3 "$programs/nccl_sums.py"
 	python nccl-async torch $async python3 "$programs/nccl_sums.py"
 	python nccl-legacy torch env NCCL_CUMEM_ENABLE=0 python3 "$programs/nccl_sums.py"
