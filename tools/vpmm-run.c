@@ -234,7 +234,7 @@ static int watch(struct child *child)
 {
 	const char *variable = options.monitor ? "VPMM_PRELOAD_TRACE" : "VPMM_PRELOAD_REPORT";
 	static struct traces traces;
-	int status, err;
+	int status = 0, err;
 
 	child_hold_signals(child);
 	err = traces_begin(&traces, options.monitor ? options.trace_pattern : NULL,

@@ -91,7 +91,7 @@ struct owned {
 
 static struct owned owned_at(struct core *core, uint64_t addr, uint64_t end)
 {
-	const struct place *place = extent_place(&core->extents, addr);
+	const struct place *place = extent_place_mapped(&core->extents, addr);
 	size_t from = addr - place->addr;
 
 	return (struct owned){ place->extent, from, MIN(from + (end - addr), place->extent->size) };

@@ -181,16 +181,15 @@ static bool row_extend(struct row *row, const struct stream *stream)
 	const struct region *below = free_neighbour(row->first->prev), *above = free_neighbour(row->last->next);
 	uint64_t early = below ? event_stamp(below->event, stream) : UINT64_MAX;
 	uint64_t late = above ? event_stamp(above->event, stream) : UINT64_MAX;
+	const struct region *next = below && (!above || early < late) ? below : above;
 
-	if (!below && !above)
+	if (!next)
 		return false;
-	if (below && (!above || early < late)) {
-		row->first = below;
-		row->size += below->size;
-	} else {
-		row->last = above;
-		row->size += above->size;
-	}
+	if (next == below)
+		row->first = next;
+	else
+		row->last = next;
+	row->size += next->size;
 	row->stamp = MAX(row->stamp, MIN(early, late));
 	return true;
 }

@@ -100,7 +100,7 @@ static uint64_t donor_bytes(const struct gathering *g)
 	addr = g->base;
 	end = addr + g->base_size;
 	while (addr < end) {
-		const struct place *place = extent_place(&g->core->extents, addr);
+		const struct place *place = extent_place_mapped(&g->core->extents, addr);
 
 		if (!place->extent->live)
 			bytes -= place->extent->size;
