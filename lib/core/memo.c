@@ -40,11 +40,6 @@ static uint64_t worth(uint64_t addr, size_t size)
 	return mix(addr * UINT64_C(0x9e3779b97f4a7c15) + size);
 }
 
-static uint64_t key_of(uint64_t state, size_t size)
-{
-	return state ^ mix(size);
-}
-
 static struct memo_row *row_of(const struct memo *memo, uint64_t key)
 {
 	return &memo->rows[key & memo->row_mask];
@@ -90,9 +85,9 @@ void memo_leave(struct memo *memo, uint64_t addr, size_t size)
 	memo->state -= worth(addr, size);
 }
 
-uint64_t memo_next(uint64_t latest, size_t size)
+uint64_t memo_next(uint64_t latest, const struct memo_found *found)
 {
-	return (latest << 2) + mix(size);
+	return (latest << 2) + found->size;
 }
 
 /* The slot of a decision; NULL: none. Each key begins its search at a slot of its own. */
@@ -171,8 +166,9 @@ void memo_restore(struct memo *memo, uint64_t key, uint64_t addr)
 
 struct memo_found memo_find(const struct memo *memo, uint64_t state, size_t size)
 {
-	struct memo_found found = { .key = key_of(state, size), .where = memo->next & memo->mask };
+	struct memo_found found = { .size = mix(size), .where = memo->next & memo->mask };
 
+	found.key = state ^ found.size;
 	if (memo->next >= memo->count || memo->log[found.where].key != found.key) {
 		const uint32_t *slot = find_slot(memo, found.key);
 
@@ -207,9 +203,9 @@ static void decision_replace(struct decision *decision, uint64_t addr)
 	decision->addr = addr;
 }
 
-static void put_decision(struct memo *memo, const struct memo_found *found, size_t size, uint64_t addr)
+static void put_decision(struct memo *memo, const struct memo_found *found, uint64_t addr)
 {
-	uint64_t key = key_of(memo->state, size);
+	uint64_t key = memo->state ^ found->size;
 	struct decision *last = &memo->log[(memo->next - 1) & memo->mask];
 	uint32_t *slot = found->key == key && !found->addr ? NULL : find_slot(memo, key);
 	bool again = memo->next && last->key == key;
@@ -226,10 +222,10 @@ static void put_decision(struct memo *memo, const struct memo_found *found, size
 		append(memo, &(struct decision){ .key = key, .addr = addr });
 }
 
-void memo_note(struct memo *memo, const struct memo_found *found, size_t size, uint64_t addr)
+void memo_note(struct memo *memo, const struct memo_found *found, uint64_t addr)
 {
 	if (found->addr)
 		follow(memo, found);
 	if (found->addr != addr)
-		put_decision(memo, found, size, addr);
+		put_decision(memo, found, addr);
 }

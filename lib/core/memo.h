@@ -81,22 +81,15 @@ void memo_enter(struct memo *memo, uint64_t addr, size_t size);
 void memo_leave(struct memo *memo, uint64_t addr, size_t size);
 
 /**
- * memo_next() - the hash of the latest sizes, once there is one more
- * @latest: the hash so far, at first 0
- * @size: the size
- *
- * Return: a hash of the latest 32.
- */
-uint64_t memo_next(uint64_t latest, size_t size);
-
-/**
  * struct memo_found - what the memo has for a request
- * @key: the request and the state
+ * @size: a hash of the size
+ * @key: of the size and the state
  * @addr: the address; 0: none
  * @before: the address that this one replaced; 0: none
  * @where: index of the decision in the log, if there is one
  */
 struct memo_found {
+	uint64_t size;
 	uint64_t key;
 	uint64_t addr;
 	uint64_t before;
@@ -112,14 +105,22 @@ struct memo_found {
 struct memo_found memo_find(const struct memo *memo, uint64_t state, size_t size);
 
 /**
+ * memo_next() - the hash of the latest sizes, once there is one more
+ * @latest: the hash so far, at first 0
+ * @found: what memo_find() has for a request of the size
+ *
+ * Return: a hash of the latest 32.
+ */
+uint64_t memo_next(uint64_t latest, const struct memo_found *found);
+
+/**
  * memo_note() - a request is about to get an address: note it before memo_enter()
  * @memo: the memo
  * @found: the result of memo_find() for the request. Since then no other request was noted, but the state may have
  *	changed
- * @size: bytes requested
  * @addr: the address; if @found has another, this one replaces it
  */
-void memo_note(struct memo *memo, const struct memo_found *found, size_t size, uint64_t addr);
+void memo_note(struct memo *memo, const struct memo_found *found, uint64_t addr);
 
 /**
  * memo_restore() - add a decision that another process has made, the older before the newer

@@ -68,18 +68,17 @@ static int commit_slab(struct core *core, const struct plan *plan, uint64_t *add
 static void note_decision(struct core *core, const struct plan *plan, uint64_t addr)
 {
 	struct stream *stream = plan->request->stream;
-	size_t size = plan->request->size;
 
 	/* Pages have no old mappings to come back to. */
 	if (!core->regions.keeps)
 		return;
-	memo_note(&core->memo, &plan->known, size, addr);
+	memo_note(&core->memo, &plan->known, addr);
 	if (plan->routine.key) {
 		core->routine.state = stream->latest;
-		memo_note(&core->routine, &plan->routine, size, addr);
+		memo_note(&core->routine, &plan->routine, addr);
 	}
-	stream->latest = memo_next(stream->latest, size);
-	recent_note(core, addr, size);
+	stream->latest = memo_next(stream->latest, &plan->known);
+	recent_note(core, addr, plan->request->size);
 }
 
 /* Commits a recall, as a steady program does most: the memory becomes the block without being free there first. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Open addressing with linear probing; a table grows when it is half full. */
+/* Open addressing with linear probing; a table grows when a quarter of it is in use. */
 #include <glib.h>
 
 #include "util/table.h"
@@ -45,7 +45,7 @@ static void table_grow(struct table *table)
 
 void table_insert(struct table *table, uint64_t key, void *value)
 {
-	if (table->used > table_mask(table) / 2)
+	if (table->used > table_mask(table) / 4)
 		table_grow(table);
 	table_put(table, key, value);
 }

@@ -9,13 +9,15 @@ static uint64_t recall(struct memo *memo, size_t size)
 	struct memo_found found = memo_find(memo, memo->state, size);
 
 	if (found.addr)
-		memo_note(memo, &found, size, found.addr);
+		memo_note(memo, &found, found.addr);
 	return found.addr;
 }
 
 static void put(struct memo *memo, size_t size, uint64_t addr)
 {
-	memo_note(memo, &(struct memo_found){ 0 }, size, addr);
+	struct memo_found found = memo_find(memo, memo->state, size);
+
+	memo_note(memo, &found, addr);
 }
 
 static void test_state(void)
@@ -118,29 +120,41 @@ static void test_before(void)
 	g_assert_cmphex(memo_find(&memo, memo.state, PAGE).before, ==, 0);
 	for (uint64_t addr = 0x2000; addr <= 0x4000; addr += 0x1000) {
 		found = memo_find(&memo, memo.state, PAGE);
-		memo_note(&memo, &found, PAGE, addr);
+		memo_note(&memo, &found, addr);
 		found = memo_find(&memo, memo.state, PAGE);
 		g_assert_cmphex(found.addr, ==, addr);
 		g_assert_cmphex(found.before, ==, addr - 0x1000);
-		memo_note(&memo, &found, PAGE, addr);
+		memo_note(&memo, &found, addr);
 		g_assert_cmphex(memo_find(&memo, memo.state, PAGE).before, ==, addr - 0x1000);
 	}
 	memo_clear(&memo);
 }
 
+static uint64_t next(const struct memo *memo, uint64_t latest, size_t size)
+{
+	struct memo_found found = memo_find(memo, latest, size);
+
+	return memo_next(latest, &found);
+}
+
 /* The hash is of 32 sizes and their order, and of none before. */
 static void test_next(void)
 {
-	uint64_t one = memo_next(0, PAGE), other = memo_next(0, 2 * PAGE);
+	uint64_t one, other;
+	struct memo memo;
 
-	g_assert_cmphex(memo_next(one, 2 * PAGE), !=, memo_next(other, PAGE));
+	memo_init(&memo);
+	one = next(&memo, 0, PAGE);
+	other = next(&memo, 0, 2 * PAGE);
+	g_assert_cmphex(next(&memo, one, 2 * PAGE), !=, next(&memo, other, PAGE));
 	for (int i = 1; i < 32; i++) {
 		g_assert_cmphex(one, !=, other);
-		one = memo_next(one, 512);
-		other = memo_next(other, 512);
+		one = next(&memo, one, 512);
+		other = next(&memo, other, 512);
 	}
 	g_assert_cmphex(one, !=, other);
-	g_assert_cmphex(memo_next(one, 512), ==, memo_next(other, 512));
+	g_assert_cmphex(next(&memo, one, 512), ==, next(&memo, other, 512));
+	memo_clear(&memo);
 }
 
 /* A full table finds all but a few in 100,000 of its decisions, each by itself: a program may come back to any. */
