@@ -364,6 +364,11 @@ int top_join(struct vpmm_pool *pool) G_GNUC_INTERNAL;
  */
 void top_leave(struct vpmm_pool *pool) G_GNUC_INTERNAL;
 
+/**
+ * top_forked() - this is a forked child: nobody holds the lock
+ */
+void top_forked(void) G_GNUC_INTERNAL;
+
 /* VPMM_PAUSABLE: a thread that pauses and resumes tags for vpmm-pause(1). */
 
 /**
@@ -388,7 +393,7 @@ void control_leave(struct vpmm_pool *pool) G_GNUC_INTERNAL;
 void control_set_guard(vpmm_guard_fn guard, void *data) G_GNUC_INTERNAL;
 
 /**
- * control_forked() - this is a forked child: let go of the parent's socket
+ * control_forked() - this is a forked child: nobody holds the lock; let go of the parent's socket
  */
 void control_forked(void) G_GNUC_INTERNAL;
 

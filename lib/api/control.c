@@ -495,6 +495,7 @@ void control_leave(struct vpmm_pool *pool)
 
 void control_forked(void)
 {
+	lock_init(&control_lock, LOCK_CONTROL);
 	descriptor_close(&control.socket);
 }
 

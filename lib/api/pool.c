@@ -13,6 +13,7 @@
 #include "calls/query.h"
 #include "calls/shared.h"
 #include "settings/settings.h"
+#include "shared/shared.h"
 #include "trace/recorder.h"
 #include "util/address-index.h"
 #include "util/cancel.h"
@@ -35,6 +36,9 @@ static void count_fork(void)
 		atomic_store_explicit(&api_defaults.plain_generation, api_defaults.generation, memory_order_relaxed);
 	budget_forked();
 	control_forked();
+	top_forked();
+	shared_forked();
+	tag_forked();
 }
 
 static void watch_forks(void)
@@ -42,12 +46,9 @@ static void watch_forks(void)
 	pthread_atfork(NULL, NULL, count_fork);
 }
 
-/* Before any lock of the library is taken, which a fork could leave locked in the child. */
+/* Before a lock is taken that no child gets anew; see api_refuse_fork(). */
 static void begin_making(void)
 {
-	static pthread_once_t watched = PTHREAD_ONCE_INIT;
-
-	pthread_once(&watched, watch_forks);
 	g_atomic_int_inc(&pools);
 }
 
@@ -116,6 +117,10 @@ static void take_down_pool(struct vpmm_pool *pool, enum pool_end end,
 
 int api_refuse_fork(void)
 {
+	static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+	/* Before any lock of the process is taken: a fork could leave it locked in the child. */
+	pthread_once(&watched, watch_forks);
 	return api_is_forked() ? error_set(-EBUSY, "the process was forked from one that had used the library") : 0;
 }
 

@@ -238,3 +238,8 @@ void top_leave(struct vpmm_pool *pool)
 	}
 	lock_release(&top_lock);
 }
+
+void top_forked(void)
+{
+	lock_init(&top_lock, LOCK_TOP);
+}

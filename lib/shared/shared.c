@@ -6,6 +6,11 @@ struct lock shared_lock = LOCK_INIT(LOCK_SHARED);
 GPtrArray *shared_ranges;
 gint shared_exist;
 
+void shared_forked(void)
+{
+	lock_init(&shared_lock, LOCK_SHARED);
+}
+
 struct range *shared_find(uint64_t addr)
 {
 	lock_assert_held(&shared_lock);

@@ -221,6 +221,11 @@ void shared_empty(struct shared *shared, bool wait);
 void shared_delete(struct shared *shared);
 
 /**
+ * shared_forked() - this is a forked child: nobody holds the lock
+ */
+void shared_forked(void);
+
+/**
  * shared_find() - the range that an address is in
  * @addr: the address
  *

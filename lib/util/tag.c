@@ -2,7 +2,6 @@
 /* Names of tags, and which one a thread allocates under. */
 #include <errno.h>
 #include <glib.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -28,18 +27,6 @@ static _Thread_local struct {
 	vpmm_tag word;
 	bool set;
 } current;
-
-/* Of a child, in which nobody holds it. An entry that is half written is not counted yet. */
-static void renew_lock(void)
-{
-	lock_init(&tag_lock, LOCK_TAG_NAMES);
-}
-
-/* A child can open tags if there was no pool yet, and has only the thread that forked. */
-static void renew_in_children(void)
-{
-	pthread_atfork(NULL, NULL, renew_lock);
-}
 
 /* Its bytes, or 0 if it is none. */
 static size_t judge_name(const char *name)
@@ -77,7 +64,6 @@ static int find_or_add(const char *name, unsigned int flags, vpmm_tag *tag)
 
 int tag_open(const char *name, unsigned int flags, vpmm_tag *tag)
 {
-	static pthread_once_t watched = PTHREAD_ONCE_INIT;
 	int err;
 
 	if (!name || !judge_name(name))
@@ -85,11 +71,16 @@ int tag_open(const char *name, unsigned int flags, vpmm_tag *tag)
 				 !name ? "NULL" : *name ? "too long or has control characters" : "empty", TAG_NAME_MOST);
 	if (flags & ~VPMM_TAG_PAUSABLE)
 		return error_set(-EINVAL, "flags are %#x: expected 0 or VPMM_TAG_PAUSABLE", flags);
-	pthread_once(&watched, renew_in_children);
 	lock_acquire(&tag_lock);
 	err = find_or_add(name, flags, tag);
 	lock_release(&tag_lock);
 	return err;
+}
+
+/* An entry that is half written is not counted yet. */
+void tag_forked(void)
+{
+	lock_init(&tag_lock, LOCK_TAG_NAMES);
 }
 
 vpmm_tag tag_count(void)

@@ -31,6 +31,11 @@ static inline vpmm_tag tag_of(vpmm_tag word)
 int tag_open(const char *name, unsigned int flags, vpmm_tag *tag);
 
 /**
+ * tag_forked() - this is a forked child: nobody holds the lock
+ */
+void tag_forked(void);
+
+/**
  * tag_check() - whether there is such a tag
  * @tag: the tag, without bits
  *

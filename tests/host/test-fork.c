@@ -14,6 +14,7 @@
 #include "calls/tags.h"
 #include "shared/shared.h"
 #include "support/life-fixture.h"
+#include "util/tag.h"
 #include "vpmm-shared.h"
 
 /* A child that hangs is a failure; nothing else depends on how long this is. */
@@ -199,40 +200,75 @@ static void fork_after_failure(void)
 }
 
 /* The name that comes last takes longest to find. */
-static void *open_tags(void *data)
+static int open_last_tag(void)
 {
-	gint *stop = data;
-	char name[64];
 	vpmm_tag last;
+	char name[64];
+	int err = 0;
 
-	for (int i = 1; i < 200; i++) {
-		g_snprintf(name, sizeof(name), "a name that begins like all others, number %d", i);
-		assert_ok(vpmm_tag_open(name, 0, &last));
+	for (vpmm_tag i = MIN(tag_count() + 1, 199); i < 200 && !err; i++) {
+		g_snprintf(name, sizeof(name), "a name that begins like all others, number %u", i);
+		err = vpmm_tag_open(name, 0, &last);
 	}
-	while (!g_atomic_int_get(stop))
-		assert_ok(vpmm_tag_open(name, 0, &last));
+	return err;
+}
+
+static int set_no_guard(void)
+{
+	return vpmm_pause_guard(NULL, NULL);
+}
+
+static int find_no_view(void)
+{
+	return vpmm_host_view(&tag) ? -EINVAL : 0;
+}
+
+struct caller {
+	int (*call)(void);
+	gint stop;
+};
+
+static void *call_on(void *data)
+{
+	struct caller *caller = data;
+
+	while (!g_atomic_int_get(&caller->stop))
+		assert_ok(caller->call());
 	return NULL;
 }
 
-/* Beside another thread that opens tags, before there is a pool. */
-static void fork_while_tags_open(void)
+/* Beside another thread that makes a call which takes a lock of the process, before there is a pool. */
+static void fork_while_calling(int (*call)(void))
 {
-	GThread *thread;
-	gint stop = 0;
-	vpmm_tag mine;
+	struct caller caller = { .call = call };
+	GThread *thread = g_thread_new("caller", call_on, &caller);
 	pid_t child;
 
-	thread = g_thread_new("tags", open_tags, &stop);
 	for (int i = 0; i < 200; i++) {
 		child = fork();
 		if (!child) {
 			alarm(HANGS_SECONDS);
-			_exit(vpmm_tag_open("mine", 0, &mine) ? 1 : 0);
+			_exit(call() ? 1 : 0);
 		}
 		g_assert_cmpint(wait_for(child), ==, 0);
 	}
-	g_atomic_int_set(&stop, 1);
+	g_atomic_int_set(&caller.stop, 1);
 	g_thread_join(thread);
+}
+
+static void fork_while_tags_open(void)
+{
+	fork_while_calling(open_last_tag);
+}
+
+static void fork_while_guard_set(void)
+{
+	fork_while_calling(set_no_guard);
+}
+
+static void fork_while_view_found(void)
+{
+	fork_while_calling(find_no_view);
 }
 
 /* Where a thread is held up that writes: in one direction it says that it is there, by the other it may go on. */
@@ -413,6 +449,8 @@ int main(int argc, char **argv)
 	add_alone("/fork/before-use", fork_before_use);
 	add_alone("/fork/after-failure", fork_after_failure);
 	add_alone("/fork/while-tags-open", fork_while_tags_open);
+	add_alone("/fork/while-guard-set", fork_while_guard_set);
+	add_alone("/fork/while-view-found", fork_while_view_found);
 	add_alone("/fork/while-made", fork_while_made);
 	add_alone("/fork/while-not-made", fork_while_not_made);
 	return g_test_run();
