@@ -157,22 +157,25 @@ bool arena_take(struct part *part, uint64_t size, uint64_t requested)
 	return true;
 }
 
-bool arena_use(struct part *part, struct CUstream_st *stream)
+void arena_use(struct part *part, struct CUstream_st *stream)
 {
 	struct CUstream_st **users;
 	size_t i;
 
-	if (stream == part->segment->stream)
-		return true;
+	if (stream == part->segment->stream || part->user_count == USERS_UNKNOWN)
+		return;
 	for (i = 0; i < part->user_count; i++)
 		if (part->users[i] == stream)
-			return true;
+			return;
 	users = realloc(part->users, (part->user_count + 1) * sizeof(struct CUstream_st *));
-	if (!users)
-		return false;
+	if (!users) {
+		free(part->users);
+		part->users = NULL;
+		part->user_count = USERS_UNKNOWN;
+		return;
+	}
 	users[part->user_count++] = stream;
 	part->users = users;
-	return true;
 }
 
 void arena_release(struct part *part)

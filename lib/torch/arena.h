@@ -15,6 +15,9 @@
 
 struct segment;
 
+/* A stream could not be added to the users of a part. */
+#define USERS_UNKNOWN SIZE_MAX
+
 /**
  * struct part - a block of a segment
  * @addr: its address
@@ -26,7 +29,7 @@ struct segment;
  * @free_before: of those that are free, the one before it
  * @free_after: the one after it
  * @users: other streams that use it
- * @user_count: how many
+ * @user_count: how many, or USERS_UNKNOWN
  * @allocated: allocated to the program
  * @active: allocated, or freed but in use on other streams
  */
@@ -90,8 +93,8 @@ uint64_t arena_split(const struct part *part);
 /* Allocates @size bytes, rounded, of a free part; false: no memory on the host. */
 bool arena_take(struct part *part, uint64_t size, uint64_t requested);
 
-/* Another stream uses an allocated part; false: no memory on the host. */
-bool arena_use(struct part *part, struct CUstream_st *stream);
+/* Another stream uses an allocated part. Without memory on the host its users are unknown from then on. */
+void arena_use(struct part *part, struct CUstream_st *stream);
 
 /* The part is not allocated any more, but stays active until arena_free(), which merges it with its neighbours. */
 void arena_release(struct part *part);

@@ -440,11 +440,13 @@ static struct torch_pool *part_pool(const struct part *part)
 	return (struct torch_pool *)((char *)part->segment->arena - offsetof(struct torch_pool, arena));
 }
 
-/* Without memory on the host the part serves nobody any more. */
+/* If there was or is no memory on the host for its users, the part serves nobody any more. */
 static void part_wait(struct torch_pool *pool, struct part *part)
 {
-	struct waiting *it = calloc(1, sizeof(*it) + part->user_count * sizeof(void *));
+	struct waiting *it = NULL;
 
+	if (part->user_count != USERS_UNKNOWN)
+		it = calloc(1, sizeof(*it) + part->user_count * sizeof(void *));
 	arena_release(part);
 	if (!it)
 		return;
@@ -477,14 +479,11 @@ bool pools_free(void *ptr, struct torch_piece *block)
 	return found;
 }
 
-bool pools_use(struct part *part, struct CUstream_st *stream)
+void pools_use(struct part *part, struct CUstream_st *stream)
 {
-	bool noted;
-
 	pthread_mutex_lock(&lock);
-	noted = arena_use(part, stream);
+	arena_use(part, stream);
 	pthread_mutex_unlock(&lock);
-	return noted;
 }
 
 void pools_piece(const struct part *part, struct torch_piece *block)

@@ -63,8 +63,8 @@ int pools_borrow(int device, struct torch_piece *block, size_t size, size_t leas
  */
 bool pools_free(void *ptr, struct torch_piece *block);
 
-/* Another stream uses a block; false: no memory on the host. */
-bool pools_use(struct part *part, struct CUstream_st *stream);
+/* Another stream uses a block. */
+void pools_use(struct part *part, struct CUstream_st *stream);
 
 /* A block as it is listed. */
 void pools_piece(const struct part *part, struct torch_piece *block);

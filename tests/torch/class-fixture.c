@@ -1,10 +1,42 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#define _GNU_SOURCE 1
+#include <dlfcn.h>
+#include <stdlib.h>
+
 #include "torch/class-fixture.h"
 
 const struct torch_class *table;
 bool class_passed = true, class_captures;
 unsigned int class_events, class_come, class_gone;
 sem_t *class_querying;
+
+bool class_no_memory;
+
+/* That of a sanitizer, which may be a part of the program. */
+void *__interceptor_realloc(void *ptr, size_t size) __attribute__((weak));
+
+/* In place of the C library's, also for libvpmm-torch.so. */
+void *realloc(void *ptr, size_t size)
+{
+	static void *(*real)(void *ptr, size_t size);
+
+	if (!real && __interceptor_realloc)
+		real = __interceptor_realloc;
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "realloc");
+	return class_no_memory ? NULL : real(ptr, size);
+}
+
+bool class_has_realloc(void)
+{
+	void *ptr;
+
+	class_no_memory = true;
+	ptr = g_try_realloc(NULL, 1);
+	class_no_memory = false;
+	g_free(ptr);
+	return !ptr;
+}
 
 static void *record(int device, struct CUstream_st *stream)
 {

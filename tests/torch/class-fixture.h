@@ -21,6 +21,10 @@ extern unsigned int class_events, class_come, class_gone;
 /* Posted when a query of an event begins, which then takes a while; NULL: nothing is. */
 extern sem_t *class_querying;
 
+/* Whether realloc() fails, if it is this program's. */
+extern bool class_no_memory;
+bool class_has_realloc(void);
+
 /* Begins the program: a device of 64 MiB, half of which PyTorch may have. */
 void class_open(int *argc, char ***argv);
 

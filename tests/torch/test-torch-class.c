@@ -141,6 +141,41 @@ static void test_streams(void)
 }
 
 /* Uses, and what becomes of memory without one. */
+/* A use that there is no host memory for: the block serves nobody any more, as nothing tells when the stream is done. */
+static void test_use_without_memory(void)
+{
+	const struct torch_id id = { 0, 25 };
+	struct CUstream_st *streams[2];
+	struct torch_pool *pool;
+	char *a, *b;
+
+	if (!class_has_realloc()) {
+		g_test_skip("another realloc() has taken the place of this program's, as under valgrind");
+		return;
+	}
+	pool = table->begin(0, id, 0);
+	assert_ok(vpmm_host_stream_create(&streams[0]));
+	assert_ok(vpmm_host_stream_create(&streams[1]));
+	a = new_block(4096, NULL, pool);
+	b = new_block(4096, NULL, pool);
+	table->use(b, streams[0]);
+	class_no_memory = true;
+	table->use(a, streams[0]);
+	table->use(b, streams[1]);
+	class_no_memory = false;
+	table->use(a, streams[0]);
+	drop(a);
+	drop(b);
+	g_assert_true(new_block(4096, NULL, pool) == b + 4096);
+	drop(b + 4096);
+	table->end(0, id, 0);
+	assert_ok(table->drop(0, id));
+	table->trim(0, id);
+	g_assert_cmpuint(count_segments(id), ==, 1);
+	assert_ok(vpmm_host_stream_destroy(streams[0]));
+	assert_ok(vpmm_host_stream_destroy(streams[1]));
+}
+
 static void test_uses(void)
 {
 	const struct torch_id id = { 7, 0 };
@@ -655,5 +690,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch-class/fork", test_fork);
 	g_test_add_func("/torch-class/fork-locked", test_fork_locked);
 	class_statistics_tests();
+	/* Leaves what nothing gives back. */
+	g_test_add_func("/torch-class/use-without-memory", test_use_without_memory);
 	return g_test_run();
 }
