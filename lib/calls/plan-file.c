@@ -360,6 +360,18 @@ struct warm *plan_file_read(struct vpmm_pool *pool, const struct backend_info *i
 	return warm;
 }
 
+void plan_file_settle(struct vpmm_pool *pool)
+{
+	const GPtrArray *chunks = pool->core.regions.chunks;
+	uint64_t begin = chunks->len ? ((const struct chunk *)chunks->pdata[0])->addr : 0;
+
+	if (!pool->plan || begin < BEGIN || begin - BEGIN >= PARTS * PART)
+		return;
+	lock_acquire(&plans_lock);
+	pool->plan->part = (unsigned int)((begin - BEGIN) / PART);
+	lock_release(&plans_lock);
+}
+
 /* A pool that could not be created, or was not used, has learned nothing. */
 static int save_if_used(struct vpmm_pool *pool)
 {

@@ -30,6 +30,14 @@ void plan_file_begin(struct vpmm_pool *pool, const struct backend_info *info);
 struct warm *plan_file_read(struct vpmm_pool *pool, const struct backend_info *info);
 
 /**
+ * plan_file_settle() - note where the pool is, so that no later pool is to begin there
+ * @pool: any pool that nobody else knows, with what it begins with; its lock not held
+ *
+ * Its plan may be of a pool that had other addresses.
+ */
+void plan_file_settle(struct vpmm_pool *pool);
+
+/**
  * plan_file_text() - what a pool has learned by now
  * @pool: the pool, with a plan; its lock is held. No driver call is made
  *

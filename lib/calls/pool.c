@@ -135,6 +135,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	lock_release(&made->core.lock);
 	if (err)
 		goto err_release;
+	plan_file_settle(made);
 	log_add(&made->core.log, VPMM_LOG_INFO, "pool created on %s device %d, %s, with pages of %zu bytes", info.name,
 		info.device, info.device_name, fitting.page_size);
 	if (info.mapless)
