@@ -140,7 +140,6 @@ static void test_streams(void)
 	assert_ok(vpmm_host_stream_destroy(stream));
 }
 
-/* Uses, and what becomes of memory without one. */
 /* A use that there is no host memory for: the block serves nobody any more, as nothing tells when the stream is done. */
 static void test_use_without_memory(void)
 {
@@ -176,6 +175,7 @@ static void test_use_without_memory(void)
 	assert_ok(vpmm_host_stream_destroy(streams[1]));
 }
 
+/* Uses, and what becomes of memory without one. */
 static void test_uses(void)
 {
 	const struct torch_id id = { 7, 0 };
