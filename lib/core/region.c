@@ -83,17 +83,6 @@ struct region *region_set_unmapped(struct region_map *map, struct region *region
 	return region;
 }
 
-void region_set_malloc(struct region_map *map, struct region *region, struct stream *stream)
-{
-	region_leave(map, region);
-	if (!event_pending(region->event))
-		region_unguard(region);
-	region_set_stream(region, stream);
-	region->kind = REGION_MALLOC;
-	region->id = ++map->newest;
-	region_index(map, region);
-}
-
 struct region *region_isolate(struct region_map *map, uint64_t addr, size_t size)
 {
 	struct region *region = region_listed_at(map, addr);

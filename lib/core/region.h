@@ -403,14 +403,6 @@ void region_join(struct region_map *map, struct region *region, struct region *u
 struct region *region_set_unmapped(struct region_map *map, struct region *region);
 
 /**
- * region_set_malloc() - make a region allocated
- * @map: the map
- * @region: the region
- * @stream: the stream that gets it, ordered after the region's event
- */
-void region_set_malloc(struct region_map *map, struct region *region, struct stream *stream);
-
-/**
  * region_set_free() - make a region free
  * @map: the map
  * @region: the region

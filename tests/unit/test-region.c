@@ -39,8 +39,7 @@ static struct region *malloc_next(struct maps *m, size_t size)
 	struct region *region = m->hole;
 
 	m->hole = region_split(&m->map, region, size);
-	region_set_malloc(&m->map, region, NULL);
-	return region;
+	return region_take(&m->map, region->addr, size, NULL, NULL);
 }
 
 static void test_chunk(void)
@@ -160,7 +159,7 @@ static void test_unused_is_as_good(void)
 	free_next(&m, 20, NULL);
 	g_assert_true(region_find_own(&m.map, &m.a, 10) == unused);
 	g_assert_true(region_find_own(&m.map, &m.b, 10) == unused);
-	region_set_malloc(&m.map, unused, NULL);
+	region_take(&m.map, unused->addr, 10, NULL, NULL);
 	g_assert_true(region_find_own(&m.map, &m.a, 10) == own);
 	maps_clear(&m);
 }
@@ -312,7 +311,8 @@ static void test_found_by_address(void)
 
 		g_assert_cmpuint(BASE + offset - region->addr, <, region->size);
 		if (g_rand_int_range(rand, 0, 3)) {
-			region_set_malloc(&m.map, region, NULL);
+			if (region->kind != REGION_MALLOC)
+				region = region_take(&m.map, region->addr, region->size, NULL, NULL);
 			region_cut(&m.map, region, g_rand_int_range(rand, 1, 100) * region->size / 100 + 1);
 		} else if (region->kind == REGION_MALLOC) {
 			region_set_unmapped(&m.map, region);
