@@ -79,6 +79,8 @@ static void test_reused_in_capture(gconstpointer data)
 	assert_error(vpmm_free(f.pool, a + 1, f.streams[0]), EINVAL, "no allocation");
 	fixture_free(&f, b, f.streams[0]);
 	assert_error(vpmm_free(f.pool, b, f.streams[0]), EINVAL, "no allocation");
+	g_assert_cmpuint(fixture_stats(&f).mallocs, ==, 2);
+	g_assert_cmpuint(fixture_stats(&f).frees, ==, 2);
 	finish(f.streams[0]);
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
 	fixture_close(&f);

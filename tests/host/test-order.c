@@ -104,6 +104,7 @@ static void test_waits_on_device(gconstpointer kind)
 	g_assert_true(a == b);
 	assert_ok(vpmm_host_stream_launch(f.streams[1], write_new, &b));
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 1);
+	g_assert_cmpuint(fixture_stats(&f).steals, ==, 1);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, (size + PAGE - 1) / PAGE * PAGE);
 	g_assert_cmpuint(fixture_stats(&f).remapped, ==, 0);
 	fixture_assert_waits(f.streams[1]);

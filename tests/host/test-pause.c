@@ -64,6 +64,7 @@ static struct vpmm_stats sums(struct fixture *f)
 
 	g_assert_cmpuint(stats.live + stats.free, ==, stats.mapped + stats.paused);
 	g_assert_cmpuint(stats.mapped + stats.paused + stats.holes + stats.zombies, ==, stats.reserved);
+	g_assert_true(stats.mapped || !(stats.extents + stats.mappings + stats.stuck + stats.spans));
 	assert_ok(vpmm_pool_check(f->pool));
 	return stats;
 }
@@ -97,6 +98,7 @@ static void test_contents(void)
 			/* The driver's allocator keeps what it has. */
 			g_assert_cmpuint(memory_free(&f) + fixture_stats(&f).small_mapped, >=, before);
 			g_assert_cmpuint(sums(&f).paused, ==, stats.paused);
+			g_assert_cmpuint(sums(&f).saved, ==, stats.saved);
 			assert_ok(vpmm_pause(f.pool, tag, 0));
 			assert_ok(vpmm_resume(f.pool, tag, round ? f.streams[2] : VPMM_STREAM_ANY));
 			assert_ok(vpmm_resume(f.pool, tag, NULL));
@@ -128,6 +130,7 @@ static void test_drop(void)
 	assert_ok(vpmm_pause(f.pool, tag, 0));
 	g_assert_cmpuint(tag_stats(f.pool, tag).saved, ==, 2 * PAGE);
 	g_assert_cmpuint(tag_stats(f.pool, tag).paused, ==, 6 * PAGE);
+	g_assert_cmpuint(sums(&f).mapped, ==, 0);
 	g_setenv("VPMM_PAUSE_POISON", "1", TRUE);
 	assert_ok(vpmm_resume(f.pool, tag, f.streams[0]));
 	g_unsetenv("VPMM_PAUSE_POISON");
