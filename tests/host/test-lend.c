@@ -379,6 +379,38 @@ static void test_cut(void)
 	ends_close(&e);
 }
 
+/* Reads the first message, and goes. */
+static void *leave_early(void *data)
+{
+	struct message first;
+	struct ends *e = data;
+	int fd;
+
+	assert_ok(message_receive(e->sockets[1], &first, &fd));
+	close(e->sockets[1]);
+	e->sockets[1] = -1;
+	return NULL;
+}
+
+/* The other end goes in the middle of it: the lender has to know, as nobody has the block. */
+static void test_left(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .extent_max = PAGE };
+	int room = 1;
+	GThread *thread;
+	struct ends e;
+	char *here;
+
+	ends_open(&e, opts, SOCK_STREAM);
+	g_assert_cmpint(setsockopt(e.sockets[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)), ==, 0);
+	here = pool_malloc(&e.from, 60 * PAGE);
+	thread = g_thread_new("leaver", leave_early, &e);
+	assert_error(vpmm_lend(NULL, here, e.sockets[0]), EPIPE, "vpmm_lend: ");
+	g_thread_join(thread);
+	fixture_free(&e.from, here, e.from.streams[0]);
+	ends_close(&e);
+}
+
 /* A block that there are too few descriptors for is gone, all of it, and the next one comes. */
 static void test_no_descriptors(void)
 {
@@ -483,6 +515,7 @@ int main(int argc, char **argv)
 		g_free(path);
 	}
 	g_test_add_func("/lend/cut", test_cut);
+	g_test_add_func("/lend/left", test_left);
 	g_test_add_func("/lend/no-descriptors", test_no_descriptors);
 	g_test_add_func("/lend/slow", test_slow);
 	return g_test_run();
