@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <glib.h>
 #include <glib/gstdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -63,10 +64,14 @@ static inline void budget_folder(void)
 	g_free(folder);
 }
 
+/* Once no pool is left, no file of a budget is mapped. */
 static inline void budget_remove_folder(void)
 {
-	char *folder = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "vpmm", NULL);
+	char *folder = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "vpmm", NULL), *maps = NULL;
 
+	g_assert_true(g_file_get_contents("/proc/self/maps", &maps, NULL, NULL));
+	g_assert_null(strstr(maps, folder));
+	g_free(maps);
 	folder_remove(folder);
 	g_rmdir(g_getenv("XDG_RUNTIME_DIR"));
 	g_free(folder);
