@@ -60,6 +60,35 @@ static void test_lines(void)
 	remove_name(name);
 }
 
+/* Calls that are for the blocks of each pausable tag, too, are one line each. */
+static void test_once(void)
+{
+	char *name = new_name("");
+	struct vpmm_host_graph *graph;
+	struct fixture f;
+	uint64_t id = 0;
+
+	fixture_open(&f, (struct vpmm_opts){ RECORDED(name) });
+	take(&f, tag_get("kv_cache", VPMM_TAG_PAUSABLE), PAGE, 0);
+	assert_ok(vpmm_host_capture_begin(f.streams[1]));
+	assert_ok(vpmm_capture_id(f.pool, f.streams[1], &id));
+	assert_ok(vpmm_capture_group(f.pool, id, 77));
+	assert_ok(vpmm_host_capture_end(f.streams[1], &graph));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[1]));
+	assert_ok(vpmm_stream_retire(f.pool, f.streams[1]));
+	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+	fixture_close(&f);
+
+	assert_lines(name, "\\d+ a 0x[0-9a-f]+ 2097152 0 tag=kv_cache pausable\n"
+		     "\\d+ c \\d+ 77\n"
+		     "\\d+ g \\d+ 1\n"
+		     "\\d+ r 1\n"
+		     "\\d+ t 0\n"
+		     "\\d+ e 1\n$");
+	remove_name(name);
+}
+
 /* A resume that fails is none. */
 static void test_failed(void)
 {
@@ -105,6 +134,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/record-tags/lines", test_lines);
+	g_test_add_func("/record-tags/once", test_once);
 	g_test_add_func("/record-tags/failed", test_failed);
 	g_test_add_func("/record-tags/dump", test_dump);
 	return g_test_run();
