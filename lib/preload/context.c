@@ -251,11 +251,13 @@ static drv_result context_gone(drv_context context, drv_result result)
 
 drv_result cuCtxDestroy(drv_context context)
 {
+	peers_leave(context);
 	return context_gone(context, FORWARD(cuCtxDestroy, context));
 }
 
 drv_result cuCtxDestroy_v2(drv_context context)
 {
+	peers_leave(context);
 	return context_gone(context, FORWARD(cuCtxDestroy_v2, context));
 }
 

@@ -153,6 +153,38 @@ drv_result cuCtxDisablePeerAccess(drv_context peer)
 	return result ? result : change_by_context(peer, false);
 }
 
+static bool is_let_in(int owner)
+{
+	bool found = false;
+	int i;
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < DEVICES_KNOWN && !found; i++)
+		found = peers[owner].access.contexts[i];
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+/* The driver knows which contexts it has let in, and refuses to undo others. */
+void peers_leave(drv_context context)
+{
+	bool entered = false;
+	int owner;
+
+	if (primary_of(context, &owner))
+		return;
+	for (owner = 0; owner < DEVICES_KNOWN; owner++) {
+		if (!is_let_in(owner))
+			continue;
+		if (!entered && FORWARD(cuCtxPushCurrent_v2, context))
+			return;
+		entered = true;
+		cuCtxDisablePeerAccess(primary_context(owner));
+	}
+	if (entered)
+		FORWARD(cuCtxPopCurrent_v2, &context);
+}
+
 drv_result cuMemPoolSetAccess(drv_mem_pool pool, const drv_access_desc *descs, size_t count)
 {
 	drv_result result = FORWARD(cuMemPoolSetAccess, pool, descs, count);

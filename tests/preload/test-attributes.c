@@ -273,6 +273,36 @@ static void peers_of_other_contexts(void)
 		g_assert_cmpint(cuCtxDestroy_v2(others[i]), ==, 0);
 }
 
+static void peers_of_destroyed_contexts(void)
+{
+	drv_context owner, other;
+	drv_deviceptr va;
+
+	/* A context of device 1 lets it access the memory of device 0, and is destroyed; then one that may be at its address. */
+	owner = use_primary(0);
+	va = alloc_bytes(SIZE);
+	for (int i = 0; i < 2; i++) {
+		g_assert_cmpint(fake_cuda_context_create(&other, 1), ==, 0);
+		g_assert_cmpint(cuCtxSetCurrent(other), ==, 0);
+		g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+		g_assert_true(reaches(1, va));
+		g_assert_cmpint(cuCtxSetCurrent(owner), ==, 0);
+		g_assert_cmpint(cuCtxDestroy_v2(other), ==, 0);
+
+		/* The access goes with it. */
+		g_assert_false(reaches(1, va));
+	}
+
+	/* That of other contexts of the device stays. */
+	use_primary(1);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+	g_assert_cmpint(fake_cuda_context_create(&other, 1), ==, 0);
+	g_assert_cmpint(cuCtxDestroy_v2(other), ==, 0);
+	g_assert_true(reaches(1, va));
+	g_assert_cmpint(cuCtxDisablePeerAccess(owner), ==, 0);
+	g_assert_false(reaches(1, va));
+}
+
 static void peers_refused(void)
 {
 	drv_context owner;
@@ -418,6 +448,7 @@ int main(int argc, char **argv)
 		{ "/attributes/pool-access-elsewhere", pool_access_elsewhere, { "VPMM_HOST_DEVICES=2" } },
 		{ "/attributes/peers-of-settings", peers_of_settings, { "VPMM_HOST_DEVICES=3", "VPMM_PEERS=1" } },
 		{ "/attributes/peers-of-other-contexts", peers_of_other_contexts, { "VPMM_HOST_DEVICES=2" } },
+		{ "/attributes/peers-of-destroyed-contexts", peers_of_destroyed_contexts, { "VPMM_HOST_DEVICES=2" } },
 		{ "/attributes/peers-refused", peers_refused, { "VPMM_HOST_DEVICES=3" } },
 		{ "/attributes/peers-no-pool", peers_left_to_driver, { "VPMM_HOST_DEVICES=2", "VPMM_LIMIT=64X" } },
 		{ "/attributes/peers-after-reset", peers_after_reset, { "VPMM_HOST_DEVICES=3" } },
