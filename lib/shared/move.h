@@ -11,7 +11,7 @@
  * @to: where to
  * @count: how many
  * @index: which
- * @written: the CPU's touch of it may be a write; only who serves touches needs that
+ * @addr: an address there that the CPU has touched, with TOUCH_WRITE; only who serves touches needs that
  * @pieces: their memory there, of batch_take(); what is left over stays
  * @ops: who takes part; NULL: nobody
  * @data: passed to @ops
@@ -27,7 +27,7 @@ struct batch {
 	enum vpmm_location to;
 	size_t count;
 	size_t index[SHARED_BATCH];
-	bool written[SHARED_BATCH];
+	uint64_t addr[SHARED_BATCH];
 	struct piece *pieces[SHARED_BATCH];
 	const struct vpmm_migrate_ops *ops;
 	void *data;

@@ -28,28 +28,33 @@ static size_t find_page(const struct batch *batch, size_t index)
 }
 
 /* Whether there is room for it. */
-static bool add_page(struct batch *batch, size_t index, bool write)
+static bool add_page(struct batch *batch, size_t index, uint64_t addr)
 {
 	size_t i = find_page(batch, index);
 
 	if (i == batch_most(batch->range))
 		return false;
-	if (i < batch->count) {
-		batch->written[i] |= write;
-		return true;
-	}
+	if (i == batch->count || addr & TOUCH_WRITE)
+		batch->addr[i] = addr;
+	batch->count += i == batch->count;
 	batch->index[i] = index;
-	batch->written[i] = write;
-	batch->count++;
 	return true;
 }
 
 /* The kernel takes whole pages of its own, which have 64 KiB on some machines. */
-static void wake_page(uint64_t addr)
+static void leave_page(uint64_t addr)
 {
 	uint64_t page = (uint64_t)getpagesize();
 
-	touch_wake(addr / page * page, page);
+	touch_leave(addr / page * page, page, addr, false);
+}
+
+static void leave_touch(const struct batch *batch, size_t i)
+{
+	const struct range *range = batch->range;
+
+	touch_leave(page_at(range, batch->index[i]), range->page_size, batch->addr[i],
+		    range->pages[batch->index[i]].readable);
 }
 
 /* Takes those of one range out of the list. NULL: the first is in none, and was dropped. */
@@ -76,41 +81,46 @@ static struct range *take_touches(GArray *touched, struct batch *batch)
 			continue;
 		}
 		index = range ? (addr - range->at) / range->page_size : 0;
-		if (range && !add_page(batch, index, addr & TOUCH_WRITE))
+		if (range && !add_page(batch, index, addr))
 			break;
 		g_array_remove_index(touched, i);
 	}
-	lock_release(&shared_lock);
+	/* Before a range can begin there. */
 	if (!range)
-		wake_page(first);
+		leave_page(first);
+	lock_release(&shared_lock);
 	return range;
 }
 
 static void put_back(GArray *touched, const struct batch *batch)
 {
-	for (size_t i = 0; i < batch->count; i++) {
-		uint64_t addr = page_at(batch->range, batch->index[i]) | (batch->written[i] ? TOUCH_WRITE : 0);
-
-		g_array_append_val(touched, addr);
-	}
+	g_array_append_vals(touched, batch->addr, (guint)batch->count);
 }
 
 /*
  * If there is a whole copy already, the touch was told before it was made; one of which the program has discarded a part
  * is made again. What was given up is the CPU's.
  */
-static bool is_read(struct range *range, size_t index, bool written)
+static bool is_read(struct batch *batch, size_t i)
 {
+	struct range *range = batch->range;
+	size_t index = batch->index[i];
 	const struct page *page = &range->pages[index];
 
-	if (!page->duplicate || (written && !page->given_up))
+	if (!page->duplicate || (batch->addr[i] & TOUCH_WRITE && !page->given_up))
 		return false;
 	if (page->readable && !touch_has_copy(page_at(range, index), range->page_size) && move_uncopy(range, index))
 		return false;
 	if (!page->readable && !page->given_up)
 		return !move_copy(range, index);
-	touch_wake(page_at(range, index), range->page_size);
+	leave_touch(batch, i);
 	return true;
+}
+
+static void keep_one(struct batch *batch, size_t left, size_t i)
+{
+	batch->index[left] = batch->index[i];
+	batch->addr[left] = batch->addr[i];
 }
 
 /*
@@ -126,12 +136,12 @@ static int sort_out_pages(struct batch *batch)
 	for (size_t i = 0; i < batch->count; i++) {
 		const struct page *page = &range->pages[batch->index[i]];
 
-		if (is_read(range, batch->index[i], batch->written[i]))
+		if (is_read(batch, i))
 			continue;
 		if (page->state != PAGE_HOST) {
-			batch->index[left++] = batch->index[i];
+			keep_one(batch, left++, i);
 		} else if (!page->hidden) {
-			touch_wake(page_at(range, batch->index[i]), range->page_size);
+			leave_touch(batch, i);
 		} else {
 			shown = move_show(range, batch->index[i]);
 			err = err ? err : shown;
@@ -155,7 +165,7 @@ static void guess_ahead(struct batch *batch)
 	for (size_t i = 1; i <= range->ahead && batch->count < batch_most(range) && last + i < range->count; i++) {
 		if (range->pages[last + i].state != PAGE_DEVICE || range->pages[last + i].duplicate)
 			break;
-		add_page(batch, last + i, false);
+		add_page(batch, last + i, page_at(range, last + i));
 	}
 	range->next = MAX(last, batch->index[batch->count - 1]) + 1;
 }
@@ -197,26 +207,21 @@ static int serve_batch(struct batch *batch)
 	return err ? err : shown;
 }
 
-static void leave_one(struct batch *batch, size_t left, size_t i)
-{
-	batch->index[left] = batch->index[i];
-	batch->written[left] = batch->written[i];
-}
-
 /* Leaves the pages that the CPU still waits for: what it has must not be mapped over. */
 static void leave_waiting(struct batch *batch)
 {
 	struct range *range = batch->range;
 	size_t left = 0;
 
+	lock_assert_held(&range->shared->mover);
 	lock_acquire(&shared_lock);
 	for (size_t i = 0; i < batch->count && !range->going; i++) {
 		const struct page *page = &range->pages[batch->index[i]];
 
 		if (page->given_up || (page->state == PAGE_HOST && !page->hidden))
-			touch_wake(page_at(range, batch->index[i]), range->page_size);
+			leave_touch(batch, i);
 		else
-			leave_one(batch, left++, i);
+			keep_one(batch, left++, i);
 	}
 	lock_release(&shared_lock);
 	batch->count = left;
@@ -248,7 +253,7 @@ static void give_up_batch(struct batch *batch, bool zeros)
 	leave_waiting(batch);
 	for (size_t i = 0; i < batch->count; i++) {
 		if (!give_up_one(range, batch->index[i], zeros)) {
-			leave_one(batch, left++, i);
+			keep_one(batch, left++, i);
 			continue;
 		}
 		lock_acquire(&shared_lock);
@@ -318,7 +323,9 @@ void serve_touches(GArray *touched)
 			give_up_batch(&all, err == -ESTALE);
 			put_back(later, &all);
 		} else if (err) {
+			lock_acquire(&range->shared->mover);
 			leave_waiting(&all);
+			lock_release(&range->shared->mover);
 			put_back(later, &all);
 		}
 		note_result(&batch, err);

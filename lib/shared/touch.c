@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* userfaultfd and SIGSEGV, and the threads behind them. */
+/* userfaultfd, covers, and the threads that read and serve touches. */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "settings/settings.h"
+#include "shared/handler.h"
 #include "shared/touch.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
@@ -30,15 +27,7 @@
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
-#ifdef __aarch64__
-#include <asm/sigcontext.h>
-
-/* Set in the syndrome of a fault that a write has made. */
-#define SYNDROME_WRITE (1u << 6)
-#endif
-
 #define MESSAGES 64
-#define WATCHED 1024
 
 /* The ranges, and the threads. */
 static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER;
@@ -56,14 +45,8 @@ static pthread_cond_t queued;		/* of the clock that nobody sets */
 static GArray *touched;
 static bool nudged;
 
-/* Of the handler. */
-static struct {
-	_Atomic uint64_t at;
-	_Atomic uint64_t size;
-} watched[WATCHED];
-static _Atomic uint32_t wakes;
-static struct sigaction before;
-static bool handling;
+/* Of a cover that is not yet where it goes. */
+static pthread_mutex_t covering = PTHREAD_MUTEX_INITIALIZER;
 
 static void push_touches(const uint64_t *addrs, guint count)
 {
@@ -161,96 +144,14 @@ void touch_nudge(void)
 	pthread_mutex_unlock(&queue);
 }
 
-static bool is_watched(uint64_t addr)
-{
-	for (unsigned int i = 0; i < WATCHED; i++) {
-		uint64_t at = atomic_load(&watched[i].at);
-
-		if (at && addr - at < atomic_load(&watched[i].size))
-			return true;
-	}
-	return false;
-}
-
 int touch_watch(uint64_t at, size_t size)
 {
-	if (uffd >= 0)
-		return 0;
-	for (unsigned int i = 0; i < WATCHED; i++) {
-		if (watched[i].at)
-			continue;
-		atomic_store(&watched[i].size, size);
-		atomic_store(&watched[i].at, at);
-		return 0;
-	}
-	return error_set(-ENOMEM, "without userfaultfd a process can have %d shared ranges, and has them", WATCHED);
+	return uffd < 0 ? handler_watch(at, size) : 0;
 }
 
 void touch_unwatch(uint64_t at)
 {
-	for (unsigned int i = 0; i < WATCHED; i++) {
-		if (watched[i].at == at)
-			atomic_store(&watched[i].at, 0);
-	}
-}
-
-/*
- * Somebody else's fault is the business of who had the signal before, or ends the program as it would have. A fault
- * happens again when the handler returns; a signal that was sent does not, and only such a one can be ignored.
- */
-static void pass_on(int number, siginfo_t *info, void *context)
-{
-	bool sent = info->si_code <= 0;
-
-	if (before.sa_flags & SA_SIGINFO) {
-		before.sa_sigaction(number, info, context);
-	} else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
-		before.sa_handler(number);
-	} else if (before.sa_handler == SIG_DFL || !sent) {
-		signal(number, SIG_DFL);
-		if (sent)
-			raise(number);
-	}
-}
-
-/* What does not tell counts as a write: a page comes back then, as any other. */
-static bool may_write(const void *context)
-{
-#ifdef __x86_64__
-	return ((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2;
-#elif defined(__aarch64__)
-	/* Records follow one another; that of the fault has the processor's syndrome. */
-	const void *record = ((const ucontext_t *)context)->uc_mcontext.__reserved;
-	const struct _aarch64_ctx *head;
-
-	for (head = record; head->magic && head->size; head = record) {
-		if (head->magic == ESR_MAGIC)
-			return ((const struct esr_context *)record)->esr & SYNDROME_WRITE;
-		record = (const char *)record + head->size;
-	}
-	return true;
-#else
-	(void)context;
-	return true;
-#endif
-}
-
-/* Tells the address, sleeps until anything has moved, and has the touch tried again. */
-static void handle(int number, siginfo_t *info, void *context)
-{
-	const struct timespec while_moving = { .tv_nsec = 1000000 };
-	uint32_t seen = atomic_load(&wakes);
-	uint64_t addr = (uintptr_t)info->si_addr;
-	int saved = errno;
-
-	if (info->si_code != SEGV_ACCERR || !is_watched(addr)) {
-		pass_on(number, info, context);
-		return;
-	}
-	addr = (addr & ~TOUCH_WRITE) | (may_write(context) ? TOUCH_WRITE : 0);
-	if (write(news[1], &addr, sizeof(addr)) == (ssize_t)sizeof(addr))
-		syscall(SYS_futex, &wakes, FUTEX_WAIT_PRIVATE, seen, &while_moving, NULL, 0);
-	errno = saved;
+	handler_unwatch(at);
 }
 
 static int open_with(int flags, uint64_t features)
@@ -311,7 +212,6 @@ static int try_uffd(const char *name, int flags)
 /* With system calls, without them, or by the signal. */
 static int choose_way(void)
 {
-	struct sigaction action = { .sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK };
 	int err = settings_check_touch();
 
 	if (!err)
@@ -327,13 +227,7 @@ static int choose_way(void)
 	if (err)
 		return err;
 	fcntl(news[0], F_SETFL, O_NONBLOCK);
-	sigemptyset(&action.sa_mask);
-	/* The handler may run before the call that installs it has returned. */
-	if (!handling && (sigaction(SIGSEGV, NULL, &before) || sigaction(SIGSEGV, &action, NULL)))
-		return error_set(-ENOTSUP, "the CPU's touch of a shared range cannot be noticed: the kernel allows no "
-				 "userfaultfd, and no handler: %s", g_strerror(errno));
-	handling = true;
-	return 0;
+	return handler_begin(news[1]);
 }
 
 static void close_files(void)
@@ -347,15 +241,9 @@ static void close_files(void)
 	}
 }
 
-/* The handler stays where a later one of the program would call it, and passes everything on. */
 static void leave_way(void)
 {
-	struct sigaction now;
-
-	if (handling && !sigaction(SIGSEGV, NULL, &now) && now.sa_sigaction == handle) {
-		sigaction(SIGSEGV, &before, NULL);
-		handling = false;
-	}
+	handler_end();
 	close_files();
 }
 
@@ -444,72 +332,65 @@ static int fail_cover(const char *call, size_t size)
 			 errno == ENOMEM ? " (the sysctl vm.max_map_count bounds the mappings of a process)" : "");
 }
 
-/* In a child of the process the handler would wait for ever, so it gets nothing there. */
-static int cover_alone(uint64_t at, size_t size)
-{
-	void *cover = (void *)(uintptr_t)at;
-
-	if (mmap(cover, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
-		return fail_cover("mmap", size);
-	madvise(cover, size, MADV_DONTFORK);
-	return 0;
-}
-
 static int watch_cover(void *cover, size_t size)
 {
 	struct uffdio_register range = { { (uintptr_t)cover, size }, UFFDIO_REGISTER_MODE_MISSING, 0 };
 
-	return ioctl(uffd, UFFDIO_REGISTER, &range);
+	return uffd < 0 ? 0 : mprotect(cover, size, PROT_READ | PROT_WRITE) || ioctl(uffd, UFFDIO_REGISTER, &range);
 }
 
 /* Writes alone are told, and the handler is told of them as of others. */
-static int watch_copy(void *cover, size_t size)
+static int watch_copy(void *cover, size_t size, uint64_t from)
 {
 	struct uffdio_register range = { { (uintptr_t)cover, size },
 					 UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP, 0 };
 	struct uffdio_writeprotect protect = { { (uintptr_t)cover, size }, UFFDIO_WRITEPROTECT_MODE_WP };
 
+	if (mprotect(cover, size, PROT_READ | PROT_WRITE))
+		return -1;
+	memcpy(cover, (void *)(uintptr_t)from, size);
 	if (uffd < 0)
 		return mprotect(cover, size, PROT_READ);
 	return ioctl(uffd, UFFDIO_REGISTER, &range) || ioctl(uffd, UFFDIO_WRITEPROTECT, &protect);
 }
 
 /*
- * Watched memory is made elsewhere and moved here, so that there is no moment at which a touch, or one that the kernel
+ * A cover is made elsewhere and moved here, so that there is no moment at which a touch, or one that the kernel
  * makes for a system call, finds something else. After mlockall() the kernel would put pages of zeros there at once,
- * and no touch of them would be told: so it is without access until it is no longer locked.
+ * and no touch of them would be told: so it is without access until it is no longer locked. A child would find zeros,
+ * or its handler wait for ever, so there is no moment without MADV_DONTFORK either.
  *
  * @from: what it has; 0: nothing yet.
  */
 static int move_cover(uint64_t at, size_t size, uint64_t from)
 {
-	void *cover;
+	void *cover, *moved;
 	int err;
 
+	pthread_mutex_lock(&covering);
 	cover = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (cover == MAP_FAILED)
-		return fail_cover("mmap", size);
-	/* A child would find zeros. */
-	err = munlock(cover, size) || mprotect(cover, size, PROT_READ | PROT_WRITE) ||
-	      madvise(cover, size, MADV_DONTFORK);
-	if (!err && from)
-		memcpy(cover, (void *)(uintptr_t)from, size);
-	if (!err)
-		err = from ? watch_copy(cover, size) : watch_cover(cover, size);
+	if (cover == MAP_FAILED) {
+		err = fail_cover("mmap", size);
+		goto out_unlock;
+	}
+	err = madvise(cover, size, MADV_DONTFORK) || munlock(cover, size) ||
+	      (from ? watch_copy(cover, size, from) : watch_cover(cover, size));
 	if (err) {
 		err = fail_cover("userfaultfd", size);
-	} else if (mremap(cover, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)at) == MAP_FAILED) {
-		err = fail_cover("mremap", size);
 	} else {
-		return 0;
+		moved = mremap(cover, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)at);
+		err = moved == MAP_FAILED ? fail_cover("mremap", size) : 0;
 	}
-	munmap(cover, size);
+	if (err)
+		munmap(cover, size);
+out_unlock:
+	pthread_mutex_unlock(&covering);
 	return err;
 }
 
 int touch_cover(uint64_t at, size_t size)
 {
-	return uffd < 0 ? cover_alone(at, size) : move_cover(at, size, 0);
+	return move_cover(at, size, 0);
 }
 
 int touch_copy(uint64_t at, size_t size, uint64_t from)
@@ -569,6 +450,20 @@ void touch_wake(uint64_t at, size_t size)
 		ioctl(uffd, UFFDIO_WAKE, &range);
 		return;
 	}
-	atomic_fetch_add(&wakes, 1);
-	syscall(SYS_futex, &wakes, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+	handler_wake();
+}
+
+/* A cover is ours even where the program has moved it with mremap(), but not before it is in a range. */
+void touch_leave(uint64_t at, size_t size, uint64_t addr, bool copy)
+{
+	struct uffdio_range range = { at, size };
+
+	if (uffd < 0) {
+		handler_leave(addr);
+	} else if (!copy) {
+		pthread_mutex_lock(&covering);
+		ioctl(uffd, UFFDIO_UNREGISTER, &range);
+		pthread_mutex_unlock(&covering);
+	}
+	touch_wake(at, size);
 }

@@ -95,6 +95,18 @@ bool touch_free_copy(uint64_t at, size_t size);
 void touch_wake(uint64_t at, size_t size);
 
 /**
+ * touch_leave() - let a sleeping touch be tried again for which there is nothing to do
+ * @at: where the page starts
+ * @size: bytes
+ * @addr: the address that was touched, with TOUCH_WRITE
+ * @copy: there is a copy of touch_copy(); otherwise no cover of a range is there, and none comes meanwhile
+ *
+ * The CPU has what is there. A touch that cannot end by that is of what the program has done to its addresses: it has
+ * moved a cover by mremap(), which reads as zeros then, or protected the page, which is a fault of its own.
+ */
+void touch_leave(uint64_t at, size_t size, uint64_t addr, bool copy);
+
+/**
  * touch_give_up() - let the CPU have zeros at addresses, for good, or a SIGBUS
  * @at: where they start
  * @size: bytes

@@ -175,11 +175,12 @@ telling()
 }
 
 # growing DIR: sources that make files grow, also by streams, and do not ask for the file size limit, beyond which a
-# signal ends the program. shared/touch.c writes to pipes, and whoever calls trace/output.c blocks the signal.
+# signal ends the program. shared/handler.c and shared/touch.c write to pipes, and whoever calls trace/output.c blocks
+# the signal.
 growing()
 {
 	(cd "$1" && grep -lE '\<(write|fdopen|ftruncate|posix_fallocate)\(' ./*/*.c 2>/dev/null) | sed 's,^\./,,' |
-		grep -vxE 'shared/touch\.c|trace/output\.c' | while read -r file; do
+		grep -vxE 'shared/(handler|touch)\.c|trace/output\.c' | while read -r file; do
 			grep -q 'descriptor_may_have(' "$1/$file" || echo "$file"
 		done
 }
