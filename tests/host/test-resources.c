@@ -309,6 +309,33 @@ out:
 	g_free(dump);
 }
 
+static bool device_is_full;
+
+/* The C library's, for the library too. On a full device it fails, and may have made the file larger. */
+int posix_fallocate(int fd, off_t from, off_t size)
+{
+	int err = ftruncate(fd, from + (device_is_full ? size / 2 : size));
+
+	return err ? errno : device_is_full ? ENOSPC : 0;
+}
+
+/* A budget whose file cannot be created on a full device can be once there is space. */
+static void test_full_device(void)
+{
+	char *folder = g_dir_make_tmp("vpmm-full-XXXXXX", NULL), *budget = g_strdup_printf("%s/budget:1G", folder);
+	struct vpmm_opts opts = { FIXTURE_PACKED, .budget = budget };
+	struct vpmm_pool *pool = NULL;
+
+	device_is_full = true;
+	assert_error(vpmm_pool_create(&pool, &opts), ENOSPC, "cannot be created: No space left");
+	device_is_full = false;
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	vpmm_pool_destroy(pool);
+	folder_remove(folder);
+	g_free(folder);
+	g_free(budget);
+}
+
 /* Lets the process have so many bytes of address space more. */
 static void limit_space(size_t more)
 {
@@ -448,6 +475,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/resources/no-descriptors-for-touches/signal", "signal", test_no_descriptors_for_touches);
 	g_test_add_func("/resources/file-size", test_file_size);
 	g_test_add_func("/resources/file-size-of-others", test_file_size_of_others);
+	g_test_add_func("/resources/full-device", test_full_device);
 	g_test_add_func("/resources/files", test_files);
 	g_test_add_func("/resources/fill-with-least", test_fill_with_least);
 	g_test_add_func("/resources/fill-with-small", test_fill_with_small);
