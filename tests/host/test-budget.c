@@ -53,7 +53,7 @@ static void test_idle(void)
 	budget_close_both(&a, &b);
 }
 
-/* Others give for pages of shared ranges, too, and as much as is missing. */
+/* Others give for pages of shared ranges, too, and as much as is missing; and ranges give what they had. */
 static void test_ranges(void)
 {
 	struct fixture a, b;
@@ -61,7 +61,7 @@ static void test_ranges(void)
 
 	if (!fixture_can_map_twice())
 		return;
-	fixture_open(&a, BUDGET_OPTS());
+	fixture_open(&a, BUDGET_OPTS(.budget_wait = 20000));
 	fixture_open(&b, BUDGET_OPTS(.budget_wait = 20000));
 	fixture_free(&a, fixture_malloc(&a, 40, a.streams[0]), a.streams[0]);
 	assert_ok(vpmm_stream_retire(a.pool, a.streams[0]));
@@ -69,6 +69,7 @@ static void test_ranges(void)
 	g_assert_cmpint(vpmm_fault(b.pool, at, 20 * PAGE, VPMM_DEVICE, 0), ==, 20);
 	assert_ok(vpmm_pool_check(b.pool));
 	assert_ok(vpmm_shared_free(b.pool, at, NULL));
+	fixture_malloc(&a, 40, a.streams[0]);
 	budget_close_both(&a, &b);
 }
 
