@@ -557,6 +557,26 @@ static void test_fails(gconstpointer kind)
 	}
 }
 
+/* A block that gets no addresses leaves nothing. */
+static void test_no_addresses(gconstpointer data)
+{
+	const struct kind *kind = data;
+	void *none = NULL;
+	struct fixture f;
+	uint64_t before;
+
+	fixture_open_faulty(&f, kind->opts);
+	before = fixture_stats(&f).reserved;
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_reserve, 0, UINT_MAX, -ENOMEM);
+	assert_error(vpmm_malloc_growable(f.pool, &none, PAGE, kind->opts.va_size + PAGE, f.streams[0]), ENOMEM,
+		     "vpmm_malloc_growable");
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_reserve, 0, 0, 0);
+	g_assert_null(none);
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpuint(fixture_stats(&f).reserved, ==, before);
+	fixture_close(&f);
+}
+
 /* A resume joins extents, but none of a growable block with its neighbour's: the block can lose the end of its own. */
 static void test_resumed(void)
 {
@@ -615,5 +635,6 @@ int main(int argc, char **argv)
 	fixture_add_rows("/growable/ends-where-it-ends", kinds, test_ends_where_it_ends);
 	fixture_add_rows("/growable/lookup", kinds, test_lookup);
 	fixture_add_rows("/growable/fails", kinds, test_fails);
+	fixture_add_rows("/growable/no-addresses", kinds, test_no_addresses);
 	return g_test_run();
 }
