@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "host/export-fixture.h"
+#include "host/tag-fixture.h"
 #include "support/fault.h"
 #include "support/kinds.h"
 
@@ -322,6 +323,29 @@ static void test_not_undone(void)
 	close_apart(&f, first, second);
 }
 
+/* A pausable tag cannot follow, and the pool cannot go back: the error is the first one. */
+static void test_tag_not_undone(void)
+{
+	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE);
+	const int device = 2;
+	char *own, *tagged;
+	struct fixture f;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	own = fixture_malloc(&f, 1, f.streams[0]);
+	tagged = tag_malloc(f.pool, tag, PAGE, 1, f.streams[0]);
+	set_one(&f, 1);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_access, 1, 1, -ENOMEM);
+	backend_fault_arm_next(f.pool->core.backend, 0, UINT_MAX, -EIO);
+	assert_error(vpmm_pool_set_peers(f.pool, &device, 1), ENOMEM, "undoing failed too");
+	backend_fault_arm_next(f.pool->core.backend, 0, 0, 0);
+
+	set_one(&f, 1);
+	assert_reached(own, PAGE, 0x3);
+	assert_reached(tagged, PAGE, 0x3);
+	fixture_close(&f);
+}
+
 /* The driver is called for mappings only where a device comes or goes. */
 static void test_no_more_calls(void)
 {
@@ -500,6 +524,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/peers/bad", test_bad);
 	fixture_add_rows("/peers/undone", failing, test_undone);
 	g_test_add_func("/peers/not-undone", test_not_undone);
+	g_test_add_func("/peers/tag-not-undone", test_tag_not_undone);
 	g_test_add_func("/peers/no-more-calls", test_no_more_calls);
 	g_test_add_func("/peers/threads", test_threads);
 	g_test_add_func("/peers/opts", test_opts);
