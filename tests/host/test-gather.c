@@ -513,11 +513,32 @@ static void test_growth_is_no_remap(void)
 	}
 }
 
+/* A block that begins with the free end of an extent and goes on in new memory is a remap. */
+static void test_free_end_is_remapped(void)
+{
+	/* Without address space behind it, the end cannot grow where it is. */
+	const struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .va_size = 2 * PAGE, .pages = 1 };
+	struct fixture f;
+	void *end;
+
+	fixture_open(&f, opts);
+	fixture_malloc_bytes(&f, PAGE / 2, f.streams[0]);
+	end = fixture_malloc_bytes(&f, PAGE / 2, f.streams[0]);
+	fixture_malloc(&f, 1, f.streams[0]);
+	fixture_free(&f, end, f.streams[0]);
+	g_assert_true(fixture_malloc_bytes(&f, 3 * PAGE / 2, f.streams[0]) != end);
+	g_assert_cmpuint(fixture_stats(&f).grown, ==, 3 * PAGE);
+	g_assert_cmpuint(fixture_stats(&f).remapped, ==, 0);
+	g_assert_cmpuint(fixture_stats(&f).defrags, ==, 1);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/gather/ends-of-rows", test_ends_of_rows);
 	g_test_add_func("/gather/growth-is-no-remap", test_growth_is_no_remap);
+	g_test_add_func("/gather/free-end-is-remapped", test_free_end_is_remapped);
 	g_test_add_func("/gather/keeps-neighbours", test_keeps_neighbours);
 	g_test_add_func("/gather/no-extent-twice", test_no_extent_is_in_a_block_twice);
 	g_test_add_data_func("/gather/every-byte/1", GSIZE_TO_POINTER(1), test_every_byte);
