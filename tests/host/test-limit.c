@@ -6,8 +6,9 @@
 
 #include "backend/backend.h"
 #include "calls/pool.h"
+#include "host/capture-fixture.h"
+#include "host/tag-fixture.h"
 #include "support/fault.h"
-#include "support/fixture.h"
 #include "vpmm-shared.h"
 
 #define MODES { { FIXTURE_PACKED, .extent_max = PAGE }, { FIXTURE_OPTS } }
@@ -455,6 +456,33 @@ static void test_beside_tag(void)
 	fixture_close(&f);
 }
 
+/* A limit takes nothing from a paused tag: its frees that waited for a graph are collected once it is resumed. */
+static void test_paused_tag(void)
+{
+	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE);
+	struct vpmm_host_graph *graph;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_malloc(&f, 1, f.streams[0]);
+	vpmm_tag_set(tag);
+	begin(&f, f.streams[0]);
+	fixture_free(&f, fixture_malloc(&f, 3, f.streams[0]), f.streams[0]);
+	graph = end(f.streams[0]);
+	vpmm_tag_set(0);
+	assert_ok(vpmm_pause(f.pool, tag, 0));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	assert_ok(vpmm_pool_set_limit(f.pool, PAGE / 2));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 3 * PAGE);
+	assert_ok(vpmm_pool_check(f.pool));
+	assert_ok(vpmm_pool_set_limit(f.pool, 0));
+	assert_ok(vpmm_resume(f.pool, tag, f.streams[0]));
+	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct vpmm_opts stray_paged = { FIXTURE_OPTS, .limit = 8 * PAGE };
@@ -479,5 +507,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/limit/initial-pages", test_initial_pages);
 	fixture_add_rows("/limit/counts-first", creations, test_counts_first);
 	g_test_add_func("/limit/beside-tag", test_beside_tag);
+	g_test_add_func("/limit/paused-tag", test_paused_tag);
 	return g_test_run();
 }
