@@ -322,6 +322,29 @@ static void test_fails_captured(gconstpointer data)
 	}
 }
 
+/* Beside a capture the default stream cannot clear, and a block that cannot be freed either belongs to no graph. */
+static void test_fails_beside_capture(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct vpmm_host_graph *graph;
+	struct fixture f;
+	void *ptr = &f;
+
+	fixture_open_faulty(&f, kind->opts);
+	assert_ok(vpmm_host_capture_begin(f.streams[0]));
+	/* The allocation enters first, and an attempt to free it last. */
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_enter, 1, 2, -EIO);
+	assert_error(vpmm_malloc_flags(f.pool, &ptr, kind->size, NULL, VPMM_ZERO), EIO, "fails");
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_enter, 0, 0, 0);
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_true(ptr == &f);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, 0);
+	assert_ok(vpmm_host_capture_end(f.streams[0], &graph));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	fixture_close(&f);
+}
+
 /* Every kind, but for those whose settings clear, unless @scrub. */
 static void add(const char *name, bool scrub, GTestDataFunc test)
 {
@@ -351,5 +374,6 @@ int main(int argc, char **argv)
 	add("two-faults", true, test_two_faults);
 	add("two-faults-lose-nothing", true, test_two_faults_lose_nothing);
 	add("fails-captured", false, test_fails_captured);
+	add("fails-beside-capture", false, test_fails_beside_capture);
 	return g_test_run();
 }
