@@ -251,6 +251,80 @@ static void test_from_before(gconstpointer data)
 	fixture_close(&f);
 }
 
+/*
+ * Part of a block was a result before a capture of the group freed it, so work that was not captured may still be at
+ * it. The same is true of the whole block that a later capture has put together from it.
+ */
+static void test_merged(void)
+{
+	struct vpmm_host_graph *graphs[4];
+	char *all, *result, *again;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 2 * PAGE });
+	begin_in(&f, f.streams[0], GROUP);
+	all = fixture_malloc(&f, 2, f.streams[0]);
+	fixture_free(&f, all, f.streams[0]);
+	graphs[0] = end(f.streams[0]);
+	begin_in(&f, f.streams[0], GROUP);
+	result = fixture_malloc(&f, 1, f.streams[0]);
+	graphs[1] = end(f.streams[0]);
+	begin_in(&f, f.streams[0], GROUP);
+	fixture_free(&f, result, f.streams[0]);
+	graphs[2] = end(f.streams[0]);
+	begin_in(&f, f.streams[0], GROUP);
+	again = fixture_malloc(&f, 2, f.streams[0]);
+	g_assert_true(again == all);
+	fixture_free(&f, again, f.streams[0]);
+	graphs[3] = end(f.streams[0]);
+	for (size_t i = 0; i < G_N_ELEMENTS(graphs); i++)
+		destroy(graphs[i]);
+	g_assert_cmpuint(kept(&f), ==, 2 * PAGE);
+	fixture_free(&f, fixture_malloc(&f, 2, f.streams[1]), f.streams[1]);
+	assert_all_back(&f);
+	fixture_close(&f);
+}
+
+static void malloc_idle(struct fixture *f, void *other)
+{
+	void *ptr;
+
+	(void)other;
+	assert_ok(vpmm_malloc_flags(f->pool, &ptr, PAGE, f->streams[1], VPMM_IDLE));
+}
+
+static void free_captured(struct fixture *f, void *other)
+{
+	assert_ok(vpmm_host_capture_begin(f->streams[1]));
+	fixture_free(f, other, f->streams[1]);
+	finish(f->streams[1]);
+}
+
+/* A call that takes notice of graphs that are gone, and the bytes that it leaves to another graph. */
+static const struct call {
+	const char *name;
+	void (*call)(struct fixture *f, void *other);
+	size_t left;
+} calls[] = {
+	{ "malloc-idle", malloc_idle, 0 },
+	{ "free-captured", free_captured, PAGE },
+};
+
+static void test_noticed(gconstpointer data)
+{
+	const struct call *row = data;
+	struct fixture f;
+	void *other;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	other = fixture_malloc(&f, 1, f.streams[1]);
+	destroy(capture_scratch_here(&f, 2 * PAGE));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 2 * PAGE);
+	row->call(&f, other);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, row->left);
+	fixture_close(&f);
+}
+
 /* A graph may be retired when it is gone: the stream is behind all of its work, so nobody waits for the device. */
 static void test_retired_late(gconstpointer data)
 {
@@ -587,6 +661,8 @@ int main(int argc, char **argv)
 	fixture_add_rows("/capture-lost/unwatched", kinds, test_unwatched);
 	fixture_add_rows("/capture-lost/from-before", own_kinds, test_from_before);
 	fixture_add_rows("/capture-lost/retired-late", own_kinds, test_retired_late);
+	g_test_add_func("/capture-lost/merged", test_merged);
+	fixture_add_rows("/capture-lost/noticed", calls, test_noticed);
 	g_test_add_func("/capture-lost/part", test_part);
 	g_test_add_func("/capture-lost/behind-uncovered", test_behind_uncovered);
 	g_test_add_func("/capture-lost/group", test_group);
