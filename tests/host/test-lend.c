@@ -382,10 +382,13 @@ static void test_cut(void)
 /* Reads the first message, and goes. */
 static void *leave_early(void *data)
 {
+	struct message_wait wait;
 	struct message first;
 	struct ends *e = data;
 	int fd;
 
+	assert_ok(message_begin(e->sockets[1], &wait));
+	assert_ok(message_await(e->sockets[1], &wait));
 	assert_ok(message_receive(e->sockets[1], &first, &fd));
 	close(e->sockets[1]);
 	e->sockets[1] = -1;
@@ -427,7 +430,7 @@ static void test_no_descriptors(void)
 	lowest = fcntl(e.sockets[0], F_DUPFD_CLOEXEC, 0);
 	close(lowest);
 	files = rlimit_set(RLIMIT_NOFILE, (rlim_t)lowest + 4);
-	assert_error(vpmm_receive(e.to.pool, &none, NULL, e.sockets[1]), EMFILE, "handle 5 of 9");
+	assert_error(vpmm_receive(e.to.pool, &none, NULL, e.sockets[1]), EMFILE, "RLIMIT_NOFILE");
 	rlimit_set(RLIMIT_NOFILE, files);
 	g_assert_null(none);
 	there = lend_block(&e, here, 9 * PAGE);
