@@ -242,18 +242,23 @@ static void read_begins(const char *const *names, uint64_t *begins)
 	fixture_close(&f[0]);
 }
 
+/* Whether the library chose such an address, and could have it: those that the kernel chooses are not as round. */
+static bool is_chosen(uint64_t begin)
+{
+	return !(begin % ((uint64_t)1 << 40));
+}
+
 /* Each pool of a process has addresses that are free in every process, whether or not its file has a name of its own. */
 static void test_names(void)
 {
 	char *second = g_strconcat(file, "-of-another", NULL), *third = g_strconcat(file, "-of-a-third", NULL);
-	uint64_t begins[POOLS], again[POOLS], others[POOLS];
+	uint64_t begins[POOLS], others[POOLS];
 
 	g_remove(file);
 	read_begins((const char *const[]){ file, file, file }, begins);
-	read_begins((const char *const[]){ file, file, file }, again);
 	read_begins((const char *const[]){ file, second, third }, others);
 	for (size_t i = 0; i < POOLS; i++) {
-		if (begins[i] == again[i])
+		if (is_chosen(begins[i]))
 			g_assert_cmpuint(others[i], ==, begins[i]);
 		else
 			g_test_skip("the addresses are not free here");
@@ -266,19 +271,18 @@ static void test_names(void)
 static void test_other_order(void)
 {
 	char *second = g_strconcat(file, "-of-another", NULL), *third = g_strconcat(file, "-of-a-third", NULL);
-	uint64_t begins[POOLS], again[POOLS], others[POOLS];
+	uint64_t begins[POOLS], others[POOLS];
 	struct fixture f, other;
 
 	g_remove(file);
 	read_begins((const char *const[]){ file, second, third }, begins);
-	read_begins((const char *const[]){ file, second, third }, again);
 	fixture_open(&f, plan_opts(file));
 	fixture_open(&other, plan_opts(second));
 	run_pass(other.pool, other.streams[0], 1);
 	fixture_close_beside(&other);
 	fixture_close(&f);
 	read_begins((const char *const[]){ second, file, third }, others);
-	if (memcmp(begins, again, sizeof(begins))) {
+	if (!is_chosen(begins[0]) || !is_chosen(begins[1]) || !is_chosen(begins[2])) {
 		g_test_skip("the addresses are not free here");
 	} else {
 		g_assert_cmpuint(others[0], ==, begins[1]);
