@@ -80,13 +80,13 @@ static void pass_on(int number, siginfo_t *info, void *context)
 	}
 }
 
-/* The processor's description of a fault. One that there is none of is a write's: a page comes back then, as any other. */
+/* The processor's description of a fault. A fault without one counts as a write, for which any page comes back. */
 #ifdef __x86_64__
 #define IS_WRITE(syndrome) ((syndrome) & 2)
 #define IS_FETCH(syndrome) ((syndrome) & 16)
 #else
 #define IS_WRITE(syndrome) ((syndrome) & 1 << 6)
-#define IS_FETCH(syndrome) ((syndrome) >> 26 == 0x20)
+#define IS_FETCH(syndrome) (((syndrome) >> 26 & 0x3f) == 0x20)
 #endif
 
 static uint64_t find_syndrome(const void *context)
