@@ -174,7 +174,7 @@ void handler_wake(void)
 	syscall(SYS_futex, &wakes, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* The kernel accesses a word as the CPU would: a wait compares it, and a wake with an operation writes it, here unchanged. */
+/* The kernel accesses a word as the CPU would: a wait reads it, and a wake with an operation writes it unchanged. */
 static bool is_stopped(uint64_t addr)
 {
 	const struct timespec at_once = { .tv_nsec = 0 };
