@@ -93,10 +93,14 @@ static bool obey(struct common *common, int commands, bool *asked)
 	struct iovec data = { &command, sizeof(command) };
 	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = control,
 				  .msg_controllen = sizeof(control) };
+	ssize_t got = recvmsg(commands, &message, MSG_DONTWAIT);
 	void *map;
 	int fd;
 
-	if (recvmsg(commands, &message, MSG_DONTWAIT) != (ssize_t)sizeof(command))
+	/* The first process is gone. */
+	if (!got)
+		_exit(0);
+	if (got != (ssize_t)sizeof(command))
 		return false;
 	fd = take_file(&message);
 	unmap_all(common, &command);
@@ -148,8 +152,7 @@ static void run_second(struct common *common, int commands, int requests)
 			if (write(requests, &page, sizeof(page)) != (ssize_t)sizeof(page))
 				_exit(4);
 		}
-		if (poll(&file, 1, 1) > 0 && file.revents & POLLHUP)
-			_exit(0);
+		poll(&file, 1, 1);
 	}
 }
 
@@ -257,19 +260,19 @@ static bool find_mapping(uint64_t addr, dev_t *device, ino_t *inode, off_t *offs
 	return found;
 }
 
+/* By names, as other threads close their files meanwhile, and TSan takes a call with such a number for a race. */
 static int find_file(dev_t device, ino_t inode)
 {
 	const struct dirent *entry;
 	struct stat status;
-	int fd = -1, number;
+	int fd = -1;
 	DIR *all;
 
 	all = opendir("/proc/self/fd");
 	while (all && fd < 0 && (entry = readdir(all))) {
-		number = atoi(entry->d_name);
-		if (entry->d_name[0] != '.' && !fstat(number, &status) && S_ISREG(status.st_mode) &&
-		    status.st_dev == device && status.st_ino == inode)
-			fd = number;
+		if (entry->d_name[0] != '.' && !fstatat(dirfd(all), entry->d_name, &status, 0) &&
+		    S_ISREG(status.st_mode) && status.st_dev == device && status.st_ino == inode)
+			fd = atoi(entry->d_name);
 	}
 	if (all)
 		closedir(all);
