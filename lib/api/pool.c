@@ -28,7 +28,7 @@ struct api_defaults api_defaults = { .lock = LOCK_INIT(LOCK_DEFAULTS) };
 static gint pools;
 
 /* If no pool was ever created, the child can use the library from the start. */
-static void count_fork(void)
+static void begin_child(void)
 {
 	if (g_atomic_int_get(&pools))
 		api_defaults.generation++;
@@ -43,7 +43,7 @@ static void count_fork(void)
 
 static void watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, count_fork);
+	pthread_atfork(NULL, NULL, begin_child);
 }
 
 /* Before a lock is taken that no child gets anew; see api_refuse_fork(). */

@@ -87,7 +87,7 @@ void memo_leave(struct memo *memo, uint64_t addr, size_t size)
 
 uint64_t memo_next(uint64_t latest, const struct memo_found *found)
 {
-	return (latest << 2) + found->size;
+	return (latest << 2) + found->hash;
 }
 
 /* The slot of a decision; NULL: none. Each key begins its search at a slot of its own. */
@@ -166,9 +166,9 @@ void memo_restore(struct memo *memo, uint64_t key, uint64_t addr)
 
 struct memo_found memo_find(const struct memo *memo, uint64_t state, size_t size)
 {
-	struct memo_found found = { .size = mix(size), .where = memo->next & memo->mask };
+	struct memo_found found = { .hash = mix(size), .where = memo->next & memo->mask };
 
-	found.key = state ^ found.size;
+	found.key = state ^ found.hash;
 	if (memo->next >= memo->count || memo->log[found.where].key != found.key) {
 		const uint32_t *slot = find_slot(memo, found.key);
 
@@ -205,7 +205,7 @@ static void decision_replace(struct decision *decision, uint64_t addr)
 
 static void put_decision(struct memo *memo, const struct memo_found *found, uint64_t addr)
 {
-	uint64_t key = memo->state ^ found->size;
+	uint64_t key = memo->state ^ found->hash;
 	struct decision *last = &memo->log[(memo->next - 1) & memo->mask];
 	uint32_t *slot = found->key == key && !found->addr ? NULL : find_slot(memo, key);
 	bool again = memo->next && last->key == key;

@@ -82,14 +82,14 @@ void memo_leave(struct memo *memo, uint64_t addr, size_t size);
 
 /**
  * struct memo_found - what the memo has for a request
- * @size: a hash of the size
+ * @hash: of the size
  * @key: of the size and the state
  * @addr: the address; 0: none
  * @before: the address that this one replaced; 0: none
  * @where: index of the decision in the log, if there is one
  */
 struct memo_found {
-	uint64_t size;
+	uint64_t hash;
 	uint64_t key;
 	uint64_t addr;
 	uint64_t before;

@@ -25,7 +25,7 @@ static struct {
 	_Atomic uint64_t size;
 } watched[WATCHED];
 static _Atomic uint32_t wakes;
-static _Atomic uint64_t left;		/* a touch that is the program's own affair, with TOUCH_WRITE; 0: none */
+static _Atomic uint64_t left;		/* by handler_leave(): the address, with TOUCH_WRITE; 0: none */
 static _Atomic int news = -1;
 static struct sigaction before;
 static bool handling;
@@ -85,7 +85,8 @@ static void pass_on(int number, siginfo_t *info, void *context)
 #define IS_WRITE(syndrome) ((syndrome) & 2)
 #define IS_FETCH(syndrome) ((syndrome) & 16)
 #else
-#define IS_WRITE(syndrome) ((syndrome) & 1 << 6)
+#define WRITE_BIT (1 << 6)
+#define IS_WRITE(syndrome) ((syndrome) & WRITE_BIT)
 #define IS_FETCH(syndrome) (((syndrome) >> 26 & 0x3f) == 0x20)
 #endif
 
@@ -103,10 +104,10 @@ static uint64_t find_syndrome(const void *context)
 			return ((const struct esr_context *)record)->esr;
 		record = (const char *)record + head->size;
 	}
-	return 1 << 6;
+	return WRITE_BIT;
 #else
 	(void)context;
-	return 1 << 6;
+	return WRITE_BIT;
 #endif
 }
 
@@ -122,7 +123,7 @@ static bool serve_fault(uint64_t addr)
 	uint32_t seen = atomic_load(&wakes);
 	int saved = errno;
 
-	/* An earlier touch may have left it there, and this one be another matter. */
+	/* It may be there since an earlier touch of the address, which says nothing of this one. */
 	take_left(addr);
 	if (write(news, &addr, sizeof(addr)) == (ssize_t)sizeof(addr))
 		syscall(SYS_futex, &wakes, FUTEX_WAIT_PRIVATE, seen, &while_moving, NULL, 0);

@@ -95,14 +95,14 @@ bool touch_free_copy(uint64_t at, size_t size);
 void touch_wake(uint64_t at, size_t size);
 
 /**
- * touch_leave() - let a sleeping touch be tried again for which there is nothing to do
+ * touch_leave() - leave a touch to the program, as the CPU has the memory already
  * @at: where the page starts
  * @size: bytes
  * @addr: the address that was touched, with TOUCH_WRITE
- * @copy: there is a copy of touch_copy(); otherwise no cover of a range is there, and none comes meanwhile
+ * @copy: whether a copy of touch_copy() is there. If not, there is no cover either, and none comes meanwhile
  *
- * The CPU has what is there. A touch that cannot end by that is of what the program has done to its addresses: it has
- * moved a cover by mremap(), which reads as zeros then, or protected the page, which is a fault of its own.
+ * The touch is tried again, and ends. Two things that a program does to its addresses would keep it from that: a cover
+ * that was moved by mremap() reads as zeros from now on, and a page that was protected by mprotect() is a SIGSEGV.
  */
 void touch_leave(uint64_t at, size_t size, uint64_t addr, bool copy);
 
