@@ -57,6 +57,7 @@ void request_align(const struct vpmm_pool *pool, struct request *request, size_t
 
 int request_memory(struct vpmm_pool *pool, const struct policy *policy, struct request *request, uint64_t *addr)
 {
+	const struct counts before = pool->core.counts;
 	int err;
 
 	lock_assert_held(&pool->core.lock);
@@ -67,6 +68,8 @@ int request_memory(struct vpmm_pool *pool, const struct policy *policy, struct r
 		if (!err)
 			err = policy->malloc(&pool->core, request, addr);
 	}
+	if (!err)
+		counts_add_call(&pool->core.counts, &before);
 	return err;
 }
 

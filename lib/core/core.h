@@ -52,6 +52,17 @@ struct counts {
 };
 
 /**
+ * counts_add_call() - count an allocation, or a change of a block's size, for which memory was created or remapped
+ * @counts: the pool's, with the bytes
+ * @before: a copy from before the call, which counts once, however many steps it took
+ */
+static inline void counts_add_call(struct counts *counts, const struct counts *before)
+{
+	counts->defrags += counts->remapped != before->remapped;
+	counts->grows += counts->grown != before->grown;
+}
+
+/**
  * struct core - the core of a pool
  *
  * @lock: guards all that is said to be under it, here, in struct pending and in struct packed. Functions of calls/,

@@ -198,7 +198,6 @@ int shareable_create(struct core *core, size_t size, struct shareable **made)
 		return err;
 	*made = it;
 	it->grown = true;
-	core->counts.grows++;
 	core->counts.grown += bytes;
 	account_note_taken(core);
 	return 0;

@@ -110,7 +110,6 @@ static int replace(struct core *core, struct extent *extent, uint64_t from, size
 
 	if (!err)
 		err = growth_map(core, &core->regions, from, bytes, piece);
-	core->counts.grows += !err;
 	return err;
 }
 

@@ -105,13 +105,18 @@ size_t gather_renewed(const struct gathering *g)
 	return bytes_of_all(g->renewed);
 }
 
-size_t gather_bytes(const struct gathering *g)
+size_t gather_remapped(const struct gathering *g)
 {
-	size_t bytes = g->create + gather_moved(g);
+	size_t bytes = gather_moved(g);
 
 	if (g->tail.extent)
 		bytes += g->tail.extent->size;
 	if (g->head.extent)
 		bytes += g->head.extent->size;
 	return bytes;
+}
+
+size_t gather_bytes(const struct gathering *g)
+{
+	return g->create + gather_remapped(g);
 }

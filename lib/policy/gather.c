@@ -98,12 +98,8 @@ static void gather_count(struct gathering *g)
 {
 	struct counts *counts = &g->core->counts;
 
-	/* New memory behind a base remaps nothing. */
-	if (g->donors->len || g->tail.extent || g->head.extent)
-		counts->defrags++;
-	counts->remapped += gather_moved(g);
+	counts->remapped += gather_remapped(g);
 	if (g->create) {
-		counts->grows++;
 		counts->grown += g->create;
 		counts->stranded += bytes_over(g);
 	}

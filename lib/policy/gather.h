@@ -180,9 +180,12 @@ size_t gather_extent_size(const struct gathering *g);
  */
 size_t gather_last(const struct gathering *g);
 
-/* Bytes of the whole extents that are to be remapped, that go back to the device first, and that are to be mapped. */
+/* Bytes of the whole extents that are to be remapped, and of those that go back to the device first. */
 size_t gather_moved(const struct gathering *g);
 size_t gather_renewed(const struct gathering *g);
+
+/* Bytes of all extents that are to be remapped, the pinned ones at both ends included; and with new memory, of all. */
+size_t gather_remapped(const struct gathering *g);
 size_t gather_bytes(const struct gathering *g);
 
 /* Finds out what the stream has to wait for: the wait set receives the events. */

@@ -376,7 +376,7 @@ static void price_gather(struct plan *plan, struct vpmm_forecast *forecast)
 
 	forecast->way = g->create ? VPMM_WAY_GROW : VPMM_WAY_HARVEST;
 	forecast->grown = g->create;
-	forecast->remapped = gather_moved(g);
+	forecast->remapped = gather_remapped(g);
 	forecast->waits = order_waits(&plan->order);
 	forecast->calls = g->donors->len + !!g->tail.extent + !!g->head.extent + 1;
 	forecast->calls += g->renewed ? g->renewed->len : 0;

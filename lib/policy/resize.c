@@ -86,6 +86,7 @@ static int fill_hole(struct core *core, const struct region *region, const struc
 {
 	size_t more = request->size - region->size, run;
 	struct region *hole;
+	const struct counts before = core->counts;
 	struct gathering g;
 	struct order order;
 	uint64_t addr;
@@ -104,6 +105,8 @@ static int fill_hole(struct core *core, const struct region *region, const struc
 		gather_order(&g);
 		err = gather_carry_out(&g, request->handle, &addr);
 		*fits = !err;
+		if (!err)
+			counts_add_call(&core->counts, &before);
 	}
 	gather_clear(&g);
 	order_clear(&order);
@@ -239,7 +242,6 @@ static int map_all(struct core *core, const struct request *request, struct rema
 		err = map_more(core, request, addr + front + remap->moved, back, addr, front);
 	if (err)
 		return err;
-	core->counts.defrags++;
 	core->counts.remapped += remap->moved;
 	return 0;
 }
@@ -247,6 +249,7 @@ static int map_all(struct core *core, const struct request *request, struct rema
 int remap_map(struct core *core, const struct region *region, const struct request *request, struct remap *remap,
 	      bool *worthwhile)
 {
+	const struct counts before = core->counts;
 	GPtrArray *extents;
 	int err = 0;
 
@@ -262,6 +265,8 @@ int remap_map(struct core *core, const struct region *region, const struct reque
 		if (!err)
 			err = map_all(core, request, remap, extents);
 		*worthwhile = !err;
+		if (!err)
+			counts_add_call(&core->counts, &before);
 	}
 	g_ptr_array_free(extents, TRUE);
 	return err;

@@ -43,7 +43,6 @@ int span_grow(struct core *core, uint64_t *addr)
 
 	if (err == -ENOMEM && bytes > page)
 		err = span_add(core, page, addr);
-	core->counts.grows += !err;
 	return err;
 }
 

@@ -529,6 +529,7 @@ static void test_free_end_is_remapped(void)
 	g_assert_true(fixture_malloc_bytes(&f, 3 * PAGE / 2, f.streams[0]) != end);
 	g_assert_cmpuint(fixture_stats(&f).grown, ==, 3 * PAGE);
 	g_assert_cmpuint(fixture_stats(&f).defrags, ==, 1);
+	g_assert_cmpuint(fixture_stats(&f).remapped, ==, PAGE);
 	fixture_close(&f);
 }
 

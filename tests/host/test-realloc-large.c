@@ -88,6 +88,8 @@ static void test_moves(gconstpointer kind)
 	after = fixture_stats(&w.f);
 	g_assert_true(ptr != w.ptr);
 	g_assert_cmpuint(after.remapped - before.remapped, >=, HAD / 2);
+	g_assert_cmpuint(after.defrags - before.defrags, ==, 1);
+	g_assert_cmpuint(after.grows - before.grows, ==, after.grown > before.grown);
 	g_assert_cmpuint(copies(&w.f), <=, 2);
 	g_assert_cmpuint(after.live - before.live, ==, WANTED - HAD);
 	g_assert_cmpuint(after.peak_mapped, <, WANTED + HAD / 2);
