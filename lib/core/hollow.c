@@ -244,12 +244,14 @@ struct joined {
 	size_t most;
 };
 
-/* Whether two extents without memory, each with one mapping and allocations that count, can become one. */
+/*
+ * Whether two extents without memory, each with one mapping and allocations that count, can become one. With one
+ * mapping an extent has all that is free of it there, split or not.
+ */
 static bool extent_can_join(const struct extent *low, const struct extent *high)
 {
 	return low && !low->handle && !high->handle && low->counts && high->counts && low->live && high->live &&
-	       !low->places->next && !high->places->next && !low->split && !high->split &&
-	       low->places->addr + low->size == high->places->addr;
+	       !low->places->next && !high->places->next && low->places->addr + low->size == high->places->addr;
 }
 
 /* Whether a growable block starts or ends at an address. It loses whole extents, so it has none with another block. */
