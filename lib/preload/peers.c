@@ -18,6 +18,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* By what devices were let in: each of these is taken back by itself. */
 struct access {
 	unsigned int contexts[DEVICES_KNOWN];	/* of each device: how many have enabled it */
+	uint64_t primaries;		/* devices whose primary context is one of those */
 	uint64_t pool;
 };
 
@@ -101,7 +102,10 @@ void peers_forget(int device)
 	peers[device].changed = false;
 	peers[device].access = (struct access){ .pool = 0 };
 	for (i = 0; i < DEVICES_KNOWN; i++) {
-		peers[i].access.contexts[device] = 0;
+		/* Other contexts of the device stay, with what they have enabled. */
+		if (peers[i].access.primaries & bit_of(device))
+			peers[i].access.contexts[device]--;
+		peers[i].access.primaries &= ~bit_of(device);
 		peers[i].access.pool &= ~bit_of(device);
 	}
 	pthread_mutex_unlock(&lock);
@@ -116,6 +120,7 @@ static drv_result change_by_context(drv_context peer, bool allow)
 	drv_device device = 0;
 	struct access after;
 	drv_result result;
+	uint64_t primary;
 	int owner;
 
 	if (!primary_of(peer, &owner) || !library_ready())
@@ -123,12 +128,14 @@ static drv_result change_by_context(drv_context peer, bool allow)
 	result = FORWARD(cuCtxGetDevice, &device);
 	if (result || device < 0 || device >= DEVICES_KNOWN)
 		return result;
+	primary = primary_device(&device) ? bit_of(device) : 0;
 	pthread_mutex_lock(&lock);
 	after = peers[owner].access;
 	if (allow)
 		after.contexts[device]++;
 	else if (after.contexts[device])
 		after.contexts[device]--;
+	after.primaries = allow ? after.primaries | primary : after.primaries & ~primary;
 	result = change_peers(owner, &after);
 	pthread_mutex_unlock(&lock);
 	return result;

@@ -302,6 +302,7 @@ drv_result cuDevicePrimaryCtxReset_v2(drv_device device)
 		return DRV_SUCCESS;
 	streams_reset(ctx);
 	pools_reset(device);
+	ctx->enabled = 0;
 	ctx->reset = true;
 	return DRV_SUCCESS;
 }

@@ -367,6 +367,33 @@ static void peers_after_reset(void)
 	g_assert_false(reaches(1, va));
 }
 
+static void peers_of_context_beside_reset(void)
+{
+	drv_context owner, other;
+	drv_deviceptr va;
+
+	/* Both the primary context of device 1 and another one let it access the memory of device 0. */
+	owner = use_primary(0);
+	va = alloc_bytes(SIZE);
+	use_primary(1);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+	g_assert_cmpint(fake_cuda_context_create(&other, 1), ==, 0);
+	g_assert_cmpint(cuCtxSetCurrent(other), ==, 0);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+
+	/* The access of the other one outlives the primary one, and what that does when it is back. */
+	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(1), ==, 0);
+	use_primary(1);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+	g_assert_cmpint(cuCtxDisablePeerAccess(owner), ==, 0);
+	g_assert_true(reaches(1, va));
+	g_assert_cmpint(cuCtxSetCurrent(other), ==, 0);
+	g_assert_cmpint(cuCtxDisablePeerAccess(owner), ==, 0);
+	g_assert_false(reaches(1, va));
+	use_primary(1);
+	g_assert_cmpint(cuCtxDestroy_v2(other), ==, 0);
+}
+
 static void release_owner(void)
 {
 	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, 0);
@@ -452,6 +479,7 @@ int main(int argc, char **argv)
 		{ "/attributes/peers-refused", peers_refused, { "VPMM_HOST_DEVICES=3" } },
 		{ "/attributes/peers-no-pool", peers_left_to_driver, { "VPMM_HOST_DEVICES=2", "VPMM_LIMIT=64X" } },
 		{ "/attributes/peers-after-reset", peers_after_reset, { "VPMM_HOST_DEVICES=3" } },
+		{ "/attributes/peers-of-context-beside-reset", peers_of_context_beside_reset, { "VPMM_HOST_DEVICES=2" } },
 		{ "/attributes/peers-of-context-that-went", peers_of_context_that_went, { "VPMM_HOST_DEVICES=2" } },
 		{ "/attributes/peers-of-context-that-goes", peers_of_context_that_goes, { "VPMM_HOST_DEVICES=2" } },
 	};
