@@ -14,12 +14,6 @@
 /* So many are sorted as they come. */
 #define FEW BOUND(24, 2)
 
-/* A region that a cache lets go of, and when it was freed. */
-struct freed {
-	uint64_t when;
-	struct region *region;
-};
-
 static int compare_freed(const void *a, const void *b)
 {
 	const struct freed *x = a, *y = b;
@@ -113,28 +107,29 @@ static size_t cache_harvest(struct cache *cache, size_t least, struct freed *fre
 	return count;
 }
 
-/* What a cache lets go of, and the event that it is behind. */
+/* How many regions in core->flushed a cache lets go of, and the event that they are behind. */
 struct flush {
-	struct freed freed[CACHE_BLOCKS_MAX];
 	size_t count;
 	struct event *event;
 };
 
 /* Takes what is marked, of @least bytes or more. */
-static void flush_begin(struct flush *flush, struct cache *cache, size_t least)
+static void flush_begin(struct flush *flush, struct core *core, struct cache *cache, size_t least)
 {
 	brief_assert_held(&cache->lock);
 	flush->event = NULL;
-	flush->count = cache->count ? cache_harvest(cache, least, flush->freed, &flush->event) : 0;
+	flush->count = cache->count ? cache_harvest(cache, least, core->flushed, &flush->event) : 0;
 }
 
 /* Frees it for the maps, in the order in which it was freed. */
 static bool flush_end(struct flush *flush, struct core *core, struct cache *cache)
 {
-	sort_freed(flush->freed, flush->count);
+	const struct freed *freed = core->flushed;
+
+	sort_freed(core->flushed, flush->count);
 	for (size_t i = 0; i < flush->count; i++) {
-		owner_note(core, flush->freed[i].region, cache->stream);
-		live_leave(core, flush->freed[i].region, cache->stream, flush->event);
+		owner_note(core, freed[i].region, cache->stream);
+		live_leave(core, freed[i].region, cache->stream, flush->event);
 	}
 	event_unref(flush->event);
 	return flush->count;
@@ -145,7 +140,7 @@ static bool flush_marked(struct core *core, struct cache *cache, size_t least)
 	struct flush flush;
 
 	brief_acquire(&cache->lock);
-	flush_begin(&flush, cache, least);
+	flush_begin(&flush, core, cache, least);
 	brief_release(&cache->lock);
 	return flush_end(&flush, core, cache);
 }
@@ -219,7 +214,7 @@ void cache_flush(struct core *core, struct stream *stream, struct CUstream_st *h
 		least = 0;
 	if (flush_mark(cache, handle, least))
 		failed = true;
-	flush_begin(&flush, cache, least);
+	flush_begin(&flush, core, cache, least);
 	brief_release(&cache->lock);
 	flush_end(&flush, core, cache);
 	if (failed)

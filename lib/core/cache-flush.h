@@ -9,8 +9,15 @@
 
 struct CUstream_st;
 struct cache;
+struct region;
 struct stream;
 struct core;
+
+/* A region that a cache lets go of, and when it was freed. */
+struct freed {
+	uint64_t when;
+	struct region *region;
+};
 
 /**
  * cache_flush() - flush the cache of a stream

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "core/alias.h"
+#include "core/cache-flush.h"
 #include "core/chunk.h"
 #include "core/core.h"
 #include "core/hollow.h"
@@ -69,6 +70,7 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	account_init(&core->account);
 	stream_map_init(&core->streams, backend, &core->account, info->memory_total / UNMARKED_PART, core_pass,
 			core_share);
+	core->flushed = g_new(struct freed, CACHE_BLOCKS_MAX);
 	if (settings->keep < UINT64_MAX)
 		core->streams.most_cached = settings->keep / CACHE_SHARE;
 	core->extents.limit = settings->limit;
@@ -107,5 +109,6 @@ void core_clear(struct core *core)
 	memo_clear(&core->routine);
 	g_hash_table_destroy(core->small);
 	stream_map_clear(&core->streams);
+	g_clear_pointer(&core->flushed, g_free);
 	account_clear(&core->account);
 }

@@ -24,6 +24,7 @@
 struct backend;
 struct backend_info;
 struct core;
+struct freed;
 struct packed;
 struct policy;
 struct recorder;
@@ -105,6 +106,7 @@ static inline void counts_add_call(struct counts *counts, const struct counts *b
  * @memo: earlier decisions about @regions, by what is allocated; @routine: by what was asked for before
  * @extents: physical memory
  * @streams: the streams that the pool has met
+ * @flushed: CACHE_BLOCKS_MAX of them, what a flush of a cache takes out; not on the stack, which may be a small one
  * @resting: mappings must not change: the pool is an arena that is paused, or about to be paused or resumed
  * @peers_unsure: devices, as bits by ordinal, that may have access to some of the memory and none to the rest, since a
  *	change of peers failed and could not be undone
@@ -151,6 +153,7 @@ struct core {
 	struct memo routine;
 	struct extent_map extents;
 	struct stream_map streams;
+	struct freed *flushed;
 	uint64_t peers_unsure;
 	GHashTable *small;
 	uint64_t small_live;

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "preload/driver.h"
@@ -18,6 +19,7 @@
 #include "preload/primary.h"
 #include "preload/real.h"
 #include "preload/settings.h"
+#include "util/text.h"
 
 #define LIBVPMM "libvpmm.so.0"
 
@@ -30,54 +32,48 @@ static enum { UNKNOWN, USED, UNUSABLE } _Atomic state;
 /* Devices that have had memory of it since they were reset, as bits. */
 static _Atomic uint64_t served;
 
-static void *open_near(const char *directory, const char *where)
+/* Paths and messages are on the heap: the stack of the thread that allocates first may be the smallest there is. */
+static void *open_near(const char *object, const char *where)
 {
-	char path[4096];
-	int n = snprintf(path, sizeof(path), "%s%s" LIBVPMM, directory, where);
+	const char *slash = strrchr(object, '/');
+	void *library = NULL;
+	char *path;
 
-	return n > 0 && n < (int)sizeof(path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	if (slash && asprintf(&path, "%.*s/%s" LIBVPMM, (int)(slash - object), object, where) >= 0) {
+		library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		free(path);
+	}
+	return library;
 }
 
 /* The one that the program has loaded already; beside us, before we were installed, or above; or that of the system. */
 static void *open_library(void)
 {
 	void *library = dlopen(LIBVPMM, RTLD_NOW | RTLD_NOLOAD);
-	char directory[4096];
 	Dl_info info;
-	char *slash;
 
-	if (!library && dladdr(&vpmm, &info) && info.dli_fname && strlen(info.dli_fname) < sizeof(directory)) {
-		strcpy(directory, info.dli_fname);
-		slash = strrchr(directory, '/');
-		if (slash) {
-			slash[1] = '\0';
-			library = open_near(directory, "");
-			if (!library)
-				library = open_near(directory, "../");
-		}
+	if (!library && dladdr(&vpmm, &info) && info.dli_fname) {
+		library = open_near(info.dli_fname, "");
+		if (!library)
+			library = open_near(info.dli_fname, "../");
 	}
 	return library ? library : dlopen(LIBVPMM, RTLD_NOW | RTLD_LOCAL);
 }
 
-static bool load_calls(struct preload_library *found, char *why, size_t room)
+/* Return: NULL, or why not, until the thread's next dlerror(). */
+static const char *load_calls(struct preload_library *found)
 {
 	void *library = open_library();
-	const char *error;
 
-	if (!library) {
-		error = dlerror();
-		snprintf(why, room, "%s", error ? error : "no " LIBVPMM);
-		return false;
-	}
+	if (!library)
+		return dlerror() ?: "no " LIBVPMM;
 #define X(name) \
 	*(void **)&found->name = real_dlsym(library, #name); \
-	if (!found->name) { \
-		snprintf(why, room, LIBVPMM " has no " #name); \
-		return false; \
-	}
+	if (!found->name) \
+		return LIBVPMM " has no " #name;
 	PRELOAD_LIBRARY(X)
 #undef X
-	return true;
+	return NULL;
 }
 
 static void use_library(const struct preload_library *found)
@@ -94,23 +90,22 @@ static void use_library(const struct preload_library *found)
 static bool library_load(void)
 {
 	struct preload_library found;
-	char why[4096];
-	bool good;
+	const char *why;
 
 	if (state != UNKNOWN)
 		return state == USED;
-	good = load_calls(&found, why, sizeof(why));
-	/* The program is not to be told of places where the library is not. */
-	dlerror();
+	why = load_calls(&found);
 	pthread_mutex_lock(&lock);
 	if (state == UNKNOWN) {
-		if (good)
+		if (!why)
 			use_library(&found);
 		else
-			fprintf(stderr, "libvpmm-preload: %s; all calls go to the driver\n", why);
-		state = good ? USED : UNUSABLE;
+			text_warn("libvpmm-preload: %s; all calls go to the driver\n", why);
+		state = why ? UNUSABLE : USED;
 	}
 	pthread_mutex_unlock(&lock);
+	/* The program is not to be told of places where the library is not. */
+	dlerror();
 	return state == USED;
 }
 
@@ -159,7 +154,7 @@ static void report_no_pool(void)
 	struct vpmm_info info = { .size = sizeof(info) };
 
 	if (LIBRARY(vpmm_pool_info, NULL, &info) && !atomic_flag_test_and_set(&said))
-		fprintf(stderr, "libvpmm-preload: %s; the driver serves instead\n", vpmm.vpmm_last_error());
+		text_warn("libvpmm-preload: %s; the driver serves instead\n", vpmm.vpmm_last_error());
 }
 
 bool library_serving(void)

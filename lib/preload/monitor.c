@@ -16,6 +16,7 @@
 #include "preload/settings.h"
 #include "util/captures.h"
 #include "util/clock.h"
+#include "util/text.h"
 
 /*
  * So many records of a second are written at once, so that of a program that allocates and then computes nothing is
@@ -119,7 +120,7 @@ static const char *variable(void)
 /* A record that is missing would make all that follow wrong. */
 static void stop_monitor(void)
 {
-	fprintf(stderr, "libvpmm-preload: %s=%s: %m; nothing more is recorded\n", variable(), getenv(variable()));
+	text_warn("libvpmm-preload: %s=%s: %m; nothing more is recorded\n", variable(), getenv(variable()));
 	state = FAILED;
 }
 

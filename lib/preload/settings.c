@@ -35,8 +35,8 @@ static bool read_word(const char *variable, const char *first, const char *secon
 		return false;
 	if (!strcmp(value, second))
 		return true;
-	fprintf(stderr, "libvpmm-preload: %s=%s is neither %s nor %s; all calls go to the driver\n", variable, value,
-		first, second);
+	text_warn("libvpmm-preload: %s=%s is neither %s nor %s; all calls go to the driver\n", variable, value,
+		  first, second);
 	*valid = false;
 	return false;
 }
@@ -48,8 +48,8 @@ static bool read_switch(const char *variable, bool on, bool *valid)
 
 	if (!value || !*value || !number_parse_switch(value, &on))
 		return on;
-	fprintf(stderr, "libvpmm-preload: %s=%s: expected off, on, none, 0 or 1; all calls go to the driver\n",
-		variable, value);
+	text_warn("libvpmm-preload: %s=%s: expected off, on, none, 0 or 1; all calls go to the driver\n",
+		  variable, value);
 	*valid = false;
 	return false;
 }
@@ -63,8 +63,8 @@ static size_t read_size(const char *variable, size_t unset, bool *valid)
 		return unset;
 	if (!number_parse_scaled(value, &size))
 		return size;
-	fprintf(stderr, "libvpmm-preload: %s=%s: expected none or a size such as 2M; all calls go to the driver\n",
-		variable, value);
+	text_warn("libvpmm-preload: %s=%s: expected none or a size such as 2M; all calls go to the driver\n",
+		  variable, value);
 	*valid = false;
 	return unset;
 }
@@ -109,21 +109,27 @@ const struct preload_settings *settings(void)
 	return &values;
 }
 
-static bool expand(const char *variable, const char *name, char *path, size_t size)
+/* The longest number that pass_over() puts behind a name. */
+#define NUMBER_ROOM sizeof(".4294967295")
+
+/* On the heap, as the stack may be a small one; with NUMBER_ROOM behind it. */
+static char *expand(const char *variable, const char *name)
 {
 	const char *unknown;
+	size_t room;
+	char *path;
 
 	unknown = name_unknown(name);
 	if (unknown) {
-		fprintf(stderr, "libvpmm-preload: %s=%s: what \"%.2s\" stands for is not known: expected %%p or %%%%\n",
-			variable, name, unknown);
-		return false;
+		text_warn("libvpmm-preload: %s=%s: what \"%.2s\" stands for is not known: expected %%p or %%%%\n",
+			  variable, name, unknown);
+		return NULL;
 	}
-	if (name_expand(name, path, size) >= size) {
-		fprintf(stderr, "libvpmm-preload: %s=%s: the name is too long\n", variable, name);
-		return false;
-	}
-	return true;
+	room = name_expand(name, NULL, 0) + NUMBER_ROOM;
+	path = malloc(room);
+	if (path)
+		name_expand(name, path, room);
+	return path;
 }
 
 /* To open a pipe would wait for its other end, and take from what it has. */
@@ -145,13 +151,13 @@ static bool begins_with(const char *path, const char *line)
 }
 
 /* With a number behind it, the first name whose file does not begin with the line. */
-static void pass_over(char *path, size_t size, const char *line)
+static void pass_over(char *path, const char *line)
 {
 	const size_t length = strlen(path);
 	unsigned int number = 0;
 
 	while (begins_with(path, line))
-		snprintf(path + length, size - length, ".%u", ++number);
+		snprintf(path + length, NUMBER_ROOM, ".%u", ++number);
 }
 
 /* A file that is open, or, if it is not in use, was. All stay in a list, which needs no lock that a fork could leave. */
@@ -236,24 +242,24 @@ static FILE *make_stream(int fd)
 FILE *file_open(const char *variable, int flag, const char *line)
 {
 	const char *name = getenv(variable);
-	char path[4096];
+	char *path = name ? expand(variable, name) : NULL;
 	FILE *file;
 	int fd;
 
-	/* There is room for a number. */
-	if (!name || !expand(variable, name, path, sizeof(path) - 16))
+	if (!path)
 		return NULL;
 	if (line)
-		pass_over(path, sizeof(path), line);
+		pass_over(path, line);
 	fd = descriptor_raise(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flag, 0666));
 	file = fd < 0 ? NULL : make_stream(fd);
 	if (!file)
-		fprintf(stderr, "libvpmm-preload: %s=%s: %m\n", variable, name);
+		text_warn("libvpmm-preload: %s=%s: %m\n", variable, name);
+	free(path);
 	return file;
 }
 
 void file_close(const char *variable, FILE *file)
 {
 	if (fclose(file))
-		fprintf(stderr, "libvpmm-preload: %s=%s: %m\n", variable, getenv(variable));
+		text_warn("libvpmm-preload: %s=%s: %m\n", variable, getenv(variable));
 }

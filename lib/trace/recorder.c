@@ -544,7 +544,7 @@ static void report_lost(struct recorder *r)
 	const char *why = recorder_news(r);
 
 	if (why)
-		fprintf(stderr, "vpmm: the trace %s (VPMM_TRACE) ends early: %s\n", r->name, why);
+		text_warn("vpmm: the trace %s (VPMM_TRACE) ends early: %s\n", r->name, why);
 }
 
 /*

@@ -5,6 +5,7 @@
 
 #include "util/error.h"
 #include "util/log.h"
+#include "util/text.h"
 
 struct log_message {
 	const struct log *log;
@@ -99,7 +100,7 @@ static void deliver_one(struct log_message *message)
 	if (message->fn)
 		message->fn(message->data, message->level, message->text);
 	else
-		fprintf(stderr, "vpmm: %s: %s\n", names[message->level], message->text);
+		text_warn("vpmm: %s: %s\n", names[message->level], message->text);
 	message_free(message);
 }
 

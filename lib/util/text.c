@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Texts of settings and messages: numbers, byte counts and names of files. */
+#define _GNU_SOURCE 1
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +76,21 @@ struct amount amount(uint64_t bytes)
 	else
 		snprintf(amount.text, sizeof(amount.text), "%" PRIu64 " MiB", bytes / MIB);
 	return amount;
+}
+
+void text_warn(const char *format, ...)
+{
+	va_list args;
+	char *text;
+	int size;
+
+	va_start(args, format);
+	size = vasprintf(&text, format, args);
+	va_end(args);
+	if (size < 0)
+		return;
+	fputs(text, stderr);
+	free(text);
 }
 
 const char *name_unknown(const char *name)

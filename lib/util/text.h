@@ -53,6 +53,14 @@ struct amount {
 struct amount amount(uint64_t bytes);
 
 /**
+ * text_warn() - print to standard error
+ * @format: the text, with its newline
+ *
+ * fprintf() may take 8 KiB of the stack, as the stream has no buffer; a thread of the program may have 16 KiB in all.
+ */
+void text_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/**
  * name_unknown() - find what a name must not have
  * @name: as the user has it
  *

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Streams of other contexts than the memory, and streams, captures and frees that outlive something. */
 #include <glib.h>
+#include <limits.h>
+#include <pthread.h>
 
 #include "cuda/fake-cuda-inside.h"
 #include "preload/preload-fixture.h"
@@ -196,6 +198,50 @@ static void other_reset_beside_capture(void)
 	end_capture(stream);
 }
 
+static void *allocate_and_free(void *context)
+{
+	drv_deviceptr blocks[16], large;
+	drv_stream stream;
+
+	g_assert_cmpint(cuCtxSetCurrent(context), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(alloc_bytes(SIZE)), ==, 0);
+	stream = new_stream();
+	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i++)
+		blocks[i] = alloc_async(SIZE, stream);
+	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i += 2)
+		g_assert_cmpint(cuMemFreeAsync(blocks[i], stream), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(alloc_async(8 * SIZE, stream), stream), ==, 0);
+	g_assert_cmpint(cuMemAllocAsync(&large, (size_t)1 << 45, stream), ==, DRV_ERROR_OUT_OF_MEMORY);
+	g_assert_cmpint(cuStreamSynchronize(stream), ==, 0);
+	g_assert_cmpint(cuStreamDestroy_v2(stream), ==, 0);
+	return NULL;
+}
+
+static void allocated_on_small_stack(void)
+{
+	drv_context context = use_primary(0);
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	/* A program's first allocation, and others, are those of a thread with the smallest stack there is. */
+	g_assert_cmpint(pthread_attr_init(&attr), ==, 0);
+	g_assert_cmpint(pthread_attr_setstacksize(&attr, PTHREAD_STACK_MIN), ==, 0);
+	g_assert_cmpint(pthread_create(&thread, &attr, allocate_and_free, context), ==, 0);
+	g_assert_cmpint(pthread_attr_destroy(&attr), ==, 0);
+	g_assert_cmpint(pthread_join(thread, NULL), ==, 0);
+	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, 0);
+}
+
+#ifndef __has_feature
+#define __has_feature(name) 0
+#endif
+
+/* A sanitizer makes the library's frames larger, and so does a build without optimization. */
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+	!__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer) && !__has_feature(memory_sanitizer)
+#define FRAMES_ARE_SMALL
+#endif
+
 int main(int argc, char **argv)
 {
 	static const struct preload_test tests[] = {
@@ -208,6 +254,13 @@ int main(int argc, char **argv)
 		{ "/streams/freed-twice-beside-capture", freed_twice_beside_capture },
 		{ "/streams/context-destroyed-with-capture", context_destroyed_with_capture },
 		{ "/streams/other-reset-beside-capture", other_reset_beside_capture },
+#ifdef FRAMES_ARE_SMALL
+		{ "/streams/allocated-on-small-stack-natively", allocated_on_small_stack, { "VPMM_PRELOAD=off" } },
+		{ "/streams/allocated-on-small-stack", allocated_on_small_stack },
+		{ "/streams/allocated-on-small-stack-logged", allocated_on_small_stack, { "VPMM_LOG=debug" } },
+		{ "/streams/allocated-on-small-stack-reported", allocated_on_small_stack,
+		  { "VPMM_PRELOAD_REPORT=/dev/null" } },
+#endif
 	};
 
 	return preload_main(argc, argv, tests, G_N_ELEMENTS(tests));
