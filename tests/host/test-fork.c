@@ -3,10 +3,12 @@
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "api/api.h"
@@ -24,6 +26,17 @@
 static vpmm_tag tag;
 static void *range;
 static int ends[2];
+
+/* A signal that the calls on shared ranges cannot hold back. */
+static void end_if_hung(void)
+{
+	struct sigevent kill = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
+	const struct itimerspec limit = { .it_value.tv_sec = HANGS_SECONDS };
+	timer_t timer;
+
+	g_assert_cmpint(timer_create(CLOCK_MONOTONIC, &kill, &timer), ==, 0);
+	g_assert_cmpint(timer_settime(timer, 0, &limit, NULL), ==, 0);
+}
 
 /* A child's calls that all_fail() lacks, with the block as @ptr. */
 #define OTHER_CALLS(pool, ptr) \
@@ -84,7 +97,7 @@ static int be_a_child(struct vpmm_pool *pool, void *live)
 	struct vpmm_pool *made = NULL;
 	int failed;
 
-	alarm(HANGS_SECONDS);
+	end_if_hung();
 	failed = all_fail(pool, live, -EBUSY);
 	if (failed)
 		return failed;
@@ -247,7 +260,7 @@ static void fork_while_calling(int (*call)(void))
 	for (int i = 0; i < 200; i++) {
 		child = fork();
 		if (!child) {
-			alarm(HANGS_SECONDS);
+			end_if_hung();
 			_exit(call() ? 1 : 0);
 		}
 		g_assert_cmpint(wait_for(child), ==, 0);
