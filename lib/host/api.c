@@ -117,7 +117,7 @@ uint64_t vpmm_host_time(void)
 {
 	uint64_t time;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	time = host_clock_now();
 	lock_release(&host_streams_lock);
 	return time;
@@ -142,7 +142,7 @@ int vpmm_host_time_pass(uint64_t ns)
 	int cancel = cancel_hold(), ret = host_queue_not_in_work("let time pass");
 
 	if (!ret) {
-		lock_acquire(&host_streams_lock);
+		host_acquire(&host_streams_lock);
 		ret = pass_time(ns);
 		lock_release(&host_streams_lock);
 	}
@@ -181,7 +181,7 @@ int vpmm_host_time_finish(void)
 	int cancel = cancel_hold(), ret = host_queue_not_in_work("let time pass");
 
 	if (!ret) {
-		lock_acquire(&host_streams_lock);
+		host_acquire(&host_streams_lock);
 		ret = finish_time();
 		lock_release(&host_streams_lock);
 	}

@@ -14,6 +14,7 @@
 #include "host/graphs.h"
 #include "host/opened.h"
 #include "host/order.h"
+#include "host/queue.h"
 #include "host/shared.h"
 #include "host/small.h"
 #include "host/space.h"
@@ -25,8 +26,7 @@ static _Atomic uint64_t open_count;
 static _Atomic uint64_t small_count;
 static _Atomic uint64_t abandoned_count;
 
-static struct lock open_lock = LOCK_INIT(LOCK_HOST_OPENS);
-static GQueue open_backends GUARDED_BY(open_lock) = G_QUEUE_INIT;
+static GQueue open_backends GUARDED_BY(host_opens_lock) = G_QUEUE_INIT;
 
 int host_op_current_device(int *device)
 {
@@ -50,9 +50,9 @@ int host_op_open(int device, struct backend **be)
 	host->space = host_space_new(dev);
 	host->small = host_small_new(dev);
 	host->link.data = host;
-	lock_acquire(&open_lock);
+	host_acquire(&host_opens_lock);
 	g_queue_push_tail_link(&open_backends, &host->link);
-	lock_release(&open_lock);
+	lock_release(&host_opens_lock);
 	open_count++;
 	*be = &host->base;
 	return 0;
@@ -63,9 +63,9 @@ void host_op_close(struct backend *be)
 	struct host_backend *host = host_backend(be);
 	uint64_t small;
 
-	lock_acquire(&open_lock);
+	host_acquire(&host_opens_lock);
 	g_queue_unlink(&open_backends, &host->link);
-	lock_release(&open_lock);
+	lock_release(&host_opens_lock);
 	small = host_small_destroy(host->small);
 	small_count -= small;
 	/* The stream-ordered allocator's memory goes with the reset. */
@@ -115,13 +115,13 @@ int backend_host_reset(int device)
 	ret = host_stream_reset(device);
 	if (ret)
 		return ret;
-	lock_acquire(&open_lock);
+	host_acquire(&host_opens_lock);
 	for (GList *link = open_backends.head; link; link = link->next) {
 		struct host_backend *host = link->data;
 
 		host->gone = host->gone || host_device_ordinal(host->dev) == device;
 	}
-	lock_release(&open_lock);
+	lock_release(&host_opens_lock);
 	return 0;
 }
 
@@ -396,10 +396,10 @@ int backend_host_check_access(int device, uint64_t va, size_t size)
 	bool can = false;
 
 	error_keep(&kept);
-	lock_acquire(&open_lock);
+	host_acquire(&host_opens_lock);
 	for (GList *link = open_backends.head; link && !can; link = link->next)
 		can = can_access(link->data, device, va, size);
-	lock_release(&open_lock);
+	lock_release(&host_opens_lock);
 	error_restore(&kept);
 	if (can)
 		return 0;

@@ -26,7 +26,7 @@ void host_capture_invalidate(int device, struct CUstream_st *handle, const char 
 {
 	struct CUstream_st *stream;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	stream = host_stream_resolve(device, handle);
 	if (stream && stream->capture)
 		host_capture_spoil(stream->capture, why);
@@ -38,7 +38,7 @@ bool host_capture_is_valid(int device, struct CUstream_st *handle)
 	struct CUstream_st *stream;
 	bool valid;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	stream = host_stream_resolve(device, handle);
 	valid = stream && stream->capture && !stream->capture->why;
 	lock_release(&host_streams_lock);
@@ -79,7 +79,7 @@ int host_graph_launch(const struct vpmm_host_graph *graph, int device, struct CU
 	guint i;
 	int ret;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	stream = host_stream_resolve(device, handle);
 	ret = stream ? check_time(graph) : -EINVAL;
 	for (i = 0; !ret && i < graph->tasks->len; i++) {
@@ -98,7 +98,7 @@ int host_graph_launch(const struct vpmm_host_graph *graph, int device, struct CU
 
 void host_graph_destroy(struct vpmm_host_graph *graph)
 {
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	host_life_destroy(graph->life);
 	lock_release(&host_streams_lock);
 	g_array_free(graph->tasks, TRUE);

@@ -111,7 +111,7 @@ void host_order_check(struct host_backend *host, const struct host_access *acces
 
 	if (!host_queue_works_count)
 		return;
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	found = host_queue_unordered(find_stream_by_id(id));
 	lock_release(&host_streams_lock);
 	for (guint i = 0; found && i < found->len; i++) {
@@ -128,7 +128,7 @@ void host_order_check_handle(struct host_backend *host, const struct host_access
 	struct CUstream_st *stream;
 	uint64_t id;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	stream = host_stream_resolve(host_device_ordinal(host->dev), handle);
 	id = stream ? stream->id : 0;
 	lock_release(&host_streams_lock);
@@ -141,7 +141,7 @@ int host_order_check_unmap(struct host_backend *host, uint64_t va, size_t size)
 	GArray *found;
 	int ret = 0;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	found = host_queue_unordered(NULL);
 	lock_release(&host_streams_lock);
 	for (guint i = 0; found && i < found->len && !ret; i++) {

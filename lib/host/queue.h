@@ -80,7 +80,7 @@ struct CUstream_st {
 	unsigned int refs;		/* its handle, and threads that work on it */
 	bool legacy;			/* the default stream of its device */
 	bool orphan;			/* its handle is gone: its work completes as soon as it can */
-	bool running;			/* a thread is in the function of the head */
+	const bool *running;		/* host_queue_in_work of the thread that is in the function of the head; NULL: none */
 	bool ready;			/* in ready_orphans */
 	bool loose;			/* has captured work that the capture's first stream does not wait for */
 	struct host_capture *capture;	/* NULL: none */
@@ -96,8 +96,19 @@ struct CUstream_st {
 	struct CUstream_st *next_ready;
 };
 
-/* One lock for all streams, as a wait or a completion goes through several. */
+/* One lock for all streams, as a wait or a completion goes through several; acquired by host_acquire(). */
 extern struct lock host_streams_lock;
+
+/* The lock of the open backends; acquired by host_acquire(). */
+extern struct lock host_opens_lock;
+
+/**
+ * host_acquire() - acquire a lock that calls of vpmm-host.h need without a pool
+ * @lock: host_opens_lock or host_streams_lock; see lock_acquire()
+ *
+ * From the first call on, a fork() waits until no thread holds either.
+ */
+void host_acquire(struct lock *lock) ACQUIRE(lock);
 
 /* All streams, the newest first. */
 extern struct CUstream_st *host_streams GUARDED_BY(host_streams_lock);

@@ -35,7 +35,7 @@ static int wait_for_host_stream(int device, struct CUstream_st *stream)
 void host_op_gate_open(struct backend *be, struct backend_gate *gate)
 {
 	(void)be;
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	host_queue_unhold();
 	lock_release(&host_streams_lock);
 	g_free(gate);
@@ -140,7 +140,7 @@ int host_op_gate(struct backend *be, struct CUstream_st *const *streams, size_t 
 	if (ret)
 		return ret;
 	/* Work that another thread has submitted since may be running; work that it submits from now on does not begin. */
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	host_queue_hold();
 	lock_release(&host_streams_lock);
 	*gate = g_new0(struct backend_gate, 1);

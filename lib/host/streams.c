@@ -64,7 +64,7 @@ static void own_streams_free(void *data)
 	struct CUstream_st *stream;
 	int i;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	for (i = 0; i < HOST_DEVICES_MAX; i++) {
 		stream = own->of_device[i];
 		if (!stream)
@@ -84,7 +84,7 @@ struct CUstream_st *host_stream_create(int device)
 {
 	struct CUstream_st *stream;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	if (!created)
 		created = g_hash_table_new(NULL, NULL);
 	stream = host_queue_new(device);
@@ -99,7 +99,7 @@ int host_stream_destroy(struct CUstream_st *stream)
 
 	if (ret)
 		return ret;
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	if (!created || !g_hash_table_contains(created, stream)) {
 		ret = error_set(-EINVAL, "%p is not a stream of vpmm_host_stream_create()", (void *)stream);
 		goto unlock;
@@ -134,7 +134,7 @@ int host_stream_check(int device, struct CUstream_st *stream)
 {
 	int ret;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	ret = resolve_on(device, stream) ? 0 : -EINVAL;
 	lock_release(&host_streams_lock);
 	return ret;
@@ -146,7 +146,7 @@ int host_stream_id(int device, struct CUstream_st *stream, uint64_t *id)
 	uint64_t capture = 0;
 	int ret = -EINVAL;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	found = resolve_on(device, stream);
 	if (found)
 		ret = host_capture_ask(found, &capture);
@@ -203,7 +203,7 @@ int host_stream_submit_for(int device, struct CUstream_st *stream, enum vpmm_hos
 	ret = host_device_kernels(&kernels);
 	if (ret)
 		return ret;
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	found = host_stream_resolve(device, stream);
 	ret = found ? host_clock_room(ns) : -EINVAL;
 	if (!ret) {
@@ -235,7 +235,7 @@ void host_stream_release(int device, struct CUstream_st *stream, uint64_t va, si
 	const struct host_task task = { .release = true, .data = (void *)(uintptr_t)va, .size = size };
 	const struct CUstream_st *found;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	found = stream == VPMM_STREAM_ANY ? NULL : host_stream_resolve(device, stream);
 	for (struct CUstream_st *it = host_streams; it; it = it->older) {
 		if ((it == found || stream == VPMM_STREAM_ANY) && it->device == device && it->head && !it->capture)
@@ -251,7 +251,7 @@ int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n)
 
 	if (ret)
 		return ret;
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	found = host_stream_resolve(device, stream);
 	if (!found) {
 		ret = -EINVAL;
@@ -270,7 +270,7 @@ int host_stream_pending(int device, struct CUstream_st *stream, unsigned int *n)
 {
 	struct CUstream_st *found;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	found = host_stream_resolve(device, stream);
 	if (found)
 		*n = (unsigned int)MIN(found->submitted - found->completed, UINT_MAX);
@@ -295,7 +295,7 @@ int host_stream_wait(int device, struct CUstream_st *stream, struct backend_even
 	struct CUstream_st *found;
 	int ret;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	found = host_stream_resolve(device, stream);
 	if (!found)
 		ret = -EINVAL;
@@ -314,7 +314,7 @@ struct backend_event *host_event_create(void)
 	struct backend_event *event = g_new0(struct backend_event, 1);
 
 	event->refs = 1;
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	host_event_total++;
 	lock_release(&host_streams_lock);
 	return event;
@@ -324,7 +324,7 @@ void host_event_unref(struct backend_event *event)
 {
 	if (!event)
 		return;
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	host_event_drop(event);
 	lock_release(&host_streams_lock);
 }
@@ -334,7 +334,7 @@ int host_event_record(int device, struct backend_event *event, struct CUstream_s
 	struct CUstream_st *found;
 	int ret;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	found = resolve_on(device, stream);
 	if (!found)
 		ret = -EINVAL;
@@ -387,7 +387,7 @@ int host_event_record_all(int device, struct backend_event *event)
 {
 	int ret;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	if (event->waits)
 		ret = error_set(-EINVAL, "an event that is waited for cannot be recorded again");
 	else
@@ -406,7 +406,7 @@ int host_stream_follow(int device, struct CUstream_st *stream, struct CUstream_s
 	struct CUstream_st *before, *after;
 	int ret;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	before = host_stream_resolve(device, other);
 	after = before ? host_stream_resolve(device, stream) : NULL;
 	ret = after ? host_capture_wait(after, before) : -EINVAL;
@@ -423,7 +423,7 @@ int host_event_query(struct backend_event *event, int *complete)
 {
 	int ret = 0;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	if (event->records)
 		*complete = event->complete;
 	else
@@ -438,7 +438,7 @@ int host_event_sync(struct backend_event *event)
 
 	if (ret)
 		return ret;
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	if (!event->records) {
 		ret = error_set(-EINVAL, "an event that was never recorded cannot be waited for");
 		goto unlock;
@@ -459,7 +459,7 @@ int host_event_time(struct backend_event *event, uint64_t *ns)
 {
 	int ret = 0;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	if (!event->records)
 		ret = error_set(-EINVAL, "an event that was never recorded has no time");
 	else if (!event->complete)
@@ -477,7 +477,7 @@ int host_stream_sync_all(int device)
 
 	if (ret)
 		return ret;
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	while ((stream = host_queue_busy(device)))
 		host_queue_get_on(stream);
 	host_queue_run_orphans();
@@ -506,7 +506,7 @@ int host_stream_reset(int device)
 	ret = host_stream_sync_all(device);
 	if (ret)
 		return ret;
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	for (stream = host_streams; stream; stream = next) {
 		next = stream->older;
 		if (stream->device == device)
@@ -520,7 +520,7 @@ uint64_t host_event_count(void)
 {
 	uint64_t count;
 
-	lock_acquire(&host_streams_lock);
+	host_acquire(&host_streams_lock);
 	count = host_event_total;
 	lock_release(&host_streams_lock);
 	return count;

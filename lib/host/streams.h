@@ -273,7 +273,7 @@ struct CUstream_st *host_stream_resolve(int device, struct CUstream_st *handle) 
 		struct CUstream_st *found; \
 		int ret_; \
 		\
-		lock_acquire(&host_streams_lock); \
+		host_acquire(&host_streams_lock); \
 		found = host_stream_resolve(device, handle); \
 		ret_ = found ? does : -EINVAL; \
 		lock_release(&host_streams_lock); \

@@ -59,7 +59,7 @@
 	X(LOCK_DRIVER, "drv_lock") /* cuda: the driver, while it is loaded */ \
 	X(LOCK_CUDA, "cuda.lock") /* cuda: events to be used again */ \
 	X(LOCK_CUDA_FREES, "frees.lock") /* cuda: the latest free of each stream */ \
-	X(LOCK_HOST_OPENS, "open_lock") /* host: which backends are open */ \
+	X(LOCK_HOST_OPENS, "host_opens_lock") /* host: which backends are open */ \
 	X(LOCK_HOST_SMALL, "small.lock") /* host: the stream-ordered allocator of a device */ \
 	X(LOCK_HOST_SPACE, "space.lock") /* host: the address space of a device */ \
 	X(LOCK_HOST_STREAMS, "host_streams_lock") /* host: all streams */ \

@@ -14,13 +14,18 @@
 #include "api/api.h"
 #include "calls/pool.h"
 #include "calls/tags.h"
+#include "host/queue.h"
 #include "shared/shared.h"
 #include "support/life-fixture.h"
+#include "util/assume.h"
 #include "util/tag.h"
 #include "vpmm-shared.h"
 
 /* A child that hangs is a failure; nothing else depends on how long this is. */
 #define HANGS_SECONDS 120
+
+/* Beside a thread that makes a call, so that some come while it has the lock that the call takes. */
+#define FORKS 40
 
 /* What the process has when it forks. */
 static vpmm_tag tag;
@@ -226,62 +231,163 @@ static int open_last_tag(void)
 	return err;
 }
 
-static int set_no_guard(void)
+/* A child of a process that is making a pool, as it seems, cannot make one. */
+static int make_no_pool(void)
 {
-	return vpmm_pause_guard(NULL, NULL);
+	struct vpmm_opts nowhere = { FIXTURE_PACKED, .device = &(const int){ 77 } };
+	struct vpmm_pool *pool;
+	int err = vpmm_pool_create(&pool, &nowhere);
+
+	return err == -ENODEV || err == -EBUSY ? 0 : 1;
 }
 
-static int find_no_view(void)
+static int read_options(void)
 {
-	return vpmm_host_view(&tag) ? -EINVAL : 0;
+	return vpmm_opts_from_env(&(struct vpmm_opts){ .size = sizeof(struct vpmm_opts) });
 }
 
+static int look_up(void)
+{
+	return vpmm_lookup(&tag, &(struct vpmm_allocation){ .size = sizeof(struct vpmm_allocation) });
+}
+
+/* Of the thread, so that a child's work is not that of its parent's other thread. */
+#define OWN VPMM_HOST_STREAM_PER_THREAD
+
+static int create_stream(void)
+{
+	struct CUstream_st *stream;
+	int err = vpmm_host_stream_create(&stream);
+
+	return err ? err : vpmm_host_stream_destroy(stream);
+}
+
+static void do_nothing(void *data)
+{
+	(void)data;
+}
+
+static int launch(void)
+{
+	int err = vpmm_host_stream_launch(OWN, do_nothing, NULL);
+
+	return err ? err : vpmm_host_stream_complete(OWN, 1);
+}
+
+static int submit(void)
+{
+	int err = vpmm_host_stream_submit(OWN);
+
+	return err ? err : vpmm_host_stream_complete(OWN, 1);
+}
+
+static int finish_timed(void)
+{
+	int err = vpmm_host_stream_submit_for(OWN, VPMM_HOST_COMPUTE, 1);
+
+	return err ? err : vpmm_host_time_finish();
+}
+
+static int pass_timed(void)
+{
+	int err = vpmm_host_stream_submit_for(OWN, VPMM_HOST_COMPUTE, 1);
+
+	return err ? err : vpmm_host_time_pass(1);
+}
+
+static int capture(void)
+{
+	struct vpmm_host_graph *graph = NULL;
+	int err = vpmm_host_capture_begin(OWN);
+
+	if (!err)
+		err = vpmm_host_capture_end(OWN, &graph);
+	if (!err)
+		err = vpmm_host_graph_launch(graph, OWN);
+	return err ? err : vpmm_host_graph_destroy(graph);
+}
+
+/* The calls that no pool is needed for, and what they return without one. */
+#define CALLS_WITHOUT_POOL(X) \
+	X(0, open_last_tag()) \
+	X(0, make_no_pool()) \
+	X(0, read_options()) \
+	X(0, vpmm_pause_guard(NULL, NULL)) \
+	X(0, vpmm_pool_abandon(NULL)) \
+	X(-EINVAL, look_up()) \
+	X(-EINVAL, vpmm_free(NULL, &tag, NULL)) \
+	X(-EINVAL, vpmm_use(NULL, &tag, NULL)) \
+	X(-EINVAL, vpmm_realloc(NULL, &(void *){ &tag }, 1, NULL)) \
+	X(-EINVAL, vpmm_send(NULL, &tag, 0)) \
+	X(-EINVAL, vpmm_lend(NULL, &tag, 0)) \
+	X(-EINVAL, vpmm_shared_free(NULL, &tag, NULL)) \
+	X(-EINVAL, vpmm_migrate(NULL, &tag, 1, VPMM_DEVICE, NULL, NULL, NULL)) \
+	X(-EINVAL, vpmm_locate(NULL, &tag, 1, NULL)) \
+	X(-EINVAL, vpmm_fault(NULL, &tag, 1, VPMM_DEVICE, 0)) \
+	X(-EINVAL, vpmm_advise(NULL, &tag, 1, VPMM_ADVISE_NONE)) \
+	X(-EINVAL, vpmm_pin(NULL, &tag, 1)) \
+	X(-EINVAL, vpmm_unpin(NULL, &tag, 1)) \
+	X(0, (int)(uintptr_t)vpmm_host_view(&tag)) \
+	X(0, vpmm_host_set_device(0)) \
+	X(0, vpmm_host_reset()) \
+	X(-EACCES, vpmm_host_check_access(0, &tag, 1)) \
+	X(0, create_stream()) \
+	X(0, launch()) \
+	X(0, submit()) \
+	X(0, finish_timed()) \
+	X(0, pass_timed()) \
+	X(0, capture()) \
+	X(0, vpmm_host_stream_wait(OWN, NULL)) \
+	X(0, vpmm_host_stream_pending(OWN, &(unsigned int){ 0 })) \
+	X(1, vpmm_host_time() < UINT64_MAX)
+
+/* The number of the call in the list above that another thread makes, over and over. */
 struct caller {
-	int (*call)(void);
+	int call;
 	gint stop;
 };
+
+static bool returns_as_it_should(int call)
+{
+#define IS_THIS(result, does) || (i++ == call && (does) == (result))
+	int i = 0;
+
+	return false CALLS_WITHOUT_POOL(IS_THIS);
+#undef IS_THIS
+}
 
 static void *call_on(void *data)
 {
 	struct caller *caller = data;
 
 	while (!g_atomic_int_get(&caller->stop))
-		assert_ok(caller->call());
+		g_assert_true(returns_as_it_should(caller->call));
 	return NULL;
 }
 
-/* Beside another thread that makes a call which takes a lock of the process, before there is a pool. */
-static void fork_while_calling(int (*call)(void))
+/* Such a child goes on as its parent would, so it makes the same call. */
+static void fork_while_called(void)
 {
-	struct caller caller = { .call = call };
-	GThread *thread = g_thread_new("caller", call_on, &caller);
-	pid_t child;
+#define NAME(result, does) #does,
+	static const char *const names[] = { CALLS_WITHOUT_POOL(NAME) };
+#undef NAME
 
-	for (int i = 0; i < 200; i++) {
-		child = fork();
-		if (!child) {
-			end_if_hung();
-			_exit(call() ? 1 : 0);
+	for (int call = 0; call < (int)G_N_ELEMENTS(names); call++) {
+		struct caller caller = { .call = call };
+		GThread *thread = g_thread_new("caller", call_on, &caller);
+
+		for (int i = 0; i < FORKS; i++) {
+			pid_t child = fork();
+
+			if (!child) {
+				end_if_hung();
+				_exit(!returns_as_it_should(call));
+			}
+			g_assert_cmpstr(wait_for(child) ? names[call] : "", ==, "");
 		}
-		g_assert_cmpint(wait_for(child), ==, 0);
+		g_atomic_int_set(&caller.stop, 1);
+		g_thread_join(thread);
 	}
-	g_atomic_int_set(&caller.stop, 1);
-	g_thread_join(thread);
-}
-
-static void fork_while_tags_open(void)
-{
-	fork_while_calling(open_last_tag);
-}
-
-static void fork_while_guard_set(void)
-{
-	fork_while_calling(set_no_guard);
-}
-
-static void fork_while_view_found(void)
-{
-	fork_while_calling(find_no_view);
 }
 
 /* Where a thread is held up that writes: in one direction it says that it is there, by the other it may go on. */
@@ -310,6 +416,122 @@ static ssize_t gate_write(void *cookie, const char *bytes, size_t size)
 static void pass_gate(void *gate)
 {
 	gate_write(gate, NULL, 0);
+}
+
+static void *complete_one(void *stream)
+{
+	assert_ok(vpmm_host_stream_complete(stream, 1));
+	return NULL;
+}
+
+/* Until so many threads complete work of a stream: one does, and the others wait for that. */
+static void await_completers(struct CUstream_st *stream, unsigned int count)
+{
+	unsigned int now = 0;
+
+	while (now != count) {
+		lock_acquire(&host_streams_lock);
+		now = stream->refs - 1;
+		lock_release(&host_streams_lock);
+	}
+}
+
+static void await_another(void *stream)
+{
+	await_completers(stream, 2);
+}
+
+/* One of two threads waits for the other, more than once. */
+static void complete_in_turn(struct CUstream_st *stream)
+{
+	GThread *other;
+
+	for (int i = 0; i < 3; i++) {
+		assert_ok(vpmm_host_stream_launch(stream, await_another, stream));
+		assert_ok(vpmm_host_stream_submit(stream));
+		other = g_thread_new("work", complete_one, stream);
+		complete_one(stream);
+		g_thread_join(other);
+	}
+}
+
+/* Returns its exit status. */
+static int work_in_child(struct CUstream_st *stream)
+{
+	struct CUstream_st *made;
+	unsigned int pending;
+
+	end_if_hung();
+	if (vpmm_host_stream_pending(stream, &pending) || pending != 2)
+		return 1;
+	if (vpmm_host_stream_complete(stream, 2) || vpmm_host_stream_destroy(stream))
+		return 2;
+	/* ThreadSanitizer has no threads in children of processes with threads. */
+	if (SANITIZED_THREADS)
+		return 0;
+	assert_ok(vpmm_host_stream_create(&made));
+	complete_in_turn(made);
+	return vpmm_host_stream_destroy(made) ? 3 : 0;
+}
+
+/* One thread is in the function of a piece of work, another waits for it. The child has the work but no thread. */
+static void fork_while_working(void)
+{
+	struct gate gate = { .process = getpid() };
+	struct CUstream_st *stream;
+	GThread *threads[2];
+	char byte = 0;
+	pid_t child;
+
+	g_assert_cmpint(pipe(gate.reached), ==, 0);
+	g_assert_cmpint(pipe(gate.go), ==, 0);
+	assert_ok(vpmm_host_stream_create(&stream));
+	assert_ok(vpmm_host_stream_launch(stream, pass_gate, &gate));
+	assert_ok(vpmm_host_stream_submit(stream));
+	for (int i = 0; i < 2; i++)
+		threads[i] = g_thread_new("work", complete_one, stream);
+	g_assert_cmpint(read(gate.reached[0], &byte, 1), ==, 1);
+	await_completers(stream, 2);
+
+	child = fork();
+	if (!child)
+		_exit(work_in_child(stream));
+	g_assert_cmpint(wait_for(child), ==, 0);
+
+	g_assert_cmpint(write(gate.go[1], &byte, 1), ==, 1);
+	for (int i = 0; i < 2; i++)
+		g_thread_join(threads[i]);
+	assert_ok(vpmm_host_stream_destroy(stream));
+}
+
+static void *launch_and_end(void *gate)
+{
+	assert_ok(vpmm_host_stream_launch(OWN, pass_gate, gate));
+	return NULL;
+}
+
+/* The thread is at its end, so its stream has no handle: a call of the child that lets work go on begins it again. */
+static void fork_while_ending(void)
+{
+	struct gate gate = { .process = getpid() };
+	GThread *thread;
+	char byte = 0;
+	pid_t child;
+
+	g_assert_cmpint(pipe(gate.reached), ==, 0);
+	g_assert_cmpint(pipe(gate.go), ==, 0);
+	thread = g_thread_new("end", launch_and_end, &gate);
+	g_assert_cmpint(read(gate.reached[0], &byte, 1), ==, 1);
+
+	child = fork();
+	if (!child) {
+		end_if_hung();
+		_exit(create_stream() || vpmm_host_time_finish());
+	}
+	g_assert_cmpint(wait_for(child), ==, 0);
+
+	g_assert_cmpint(write(gate.go[1], &byte, 1), ==, 1);
+	g_thread_join(thread);
 }
 
 /* All that the pool may hold is free behind work that is held up, so the call waits for that, under the lock. */
@@ -461,9 +683,9 @@ int main(int argc, char **argv)
 	add_alone("/fork/while-all-locked", test_fork_while_all_locked);
 	add_alone("/fork/before-use", fork_before_use);
 	add_alone("/fork/after-failure", fork_after_failure);
-	add_alone("/fork/while-tags-open", fork_while_tags_open);
-	add_alone("/fork/while-guard-set", fork_while_guard_set);
-	add_alone("/fork/while-view-found", fork_while_view_found);
+	add_alone("/fork/while-called", fork_while_called);
+	add_alone("/fork/while-working", fork_while_working);
+	add_alone("/fork/while-ending", fork_while_ending);
 	add_alone("/fork/while-made", fork_while_made);
 	add_alone("/fork/while-not-made", fork_while_not_made);
 	return g_test_run();
