@@ -157,7 +157,7 @@ static int plan_rest(struct gathering *g, struct core *core, struct order *order
 static int map_at(struct core *core, uint64_t addr, const struct request *request, struct event *behind,
 		  struct event **event)
 {
-	const struct counts before = core->counts;
+	const struct counted before = counts_before(&core->counts);
 	struct gathering g = { 0 };
 	struct order order;
 	uint64_t start;
@@ -179,7 +179,7 @@ static int map_at(struct core *core, uint64_t addr, const struct request *reques
 	if (!err && kept)
 		alias_claim(core, addr, kept);
 	if (!err)
-		counts_add_call(&core->counts, &before);
+		counts_add_call(&core->counts, before);
 	gather_clear(&g);
 	order_clear(&order);
 	return err;

@@ -57,7 +57,7 @@ void request_align(const struct vpmm_pool *pool, struct request *request, size_t
 
 int request_memory(struct vpmm_pool *pool, const struct policy *policy, struct request *request, uint64_t *addr)
 {
-	const struct counts before = pool->core.counts;
+	const struct counted before = counts_before(&pool->core.counts);
 	int err;
 
 	lock_assert_held(&pool->core.lock);
@@ -69,7 +69,7 @@ int request_memory(struct vpmm_pool *pool, const struct policy *policy, struct r
 			err = policy->malloc(&pool->core, request, addr);
 	}
 	if (!err)
-		counts_add_call(&pool->core.counts, &before);
+		counts_add_call(&pool->core.counts, before);
 	return err;
 }
 

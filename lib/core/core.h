@@ -52,15 +52,26 @@ struct counts {
 	uint64_t stranded;
 };
 
+/* The bytes that were remapped and created before a call. */
+struct counted {
+	uint64_t remapped;
+	uint64_t grown;
+};
+
+static inline struct counted counts_before(const struct counts *counts)
+{
+	return (struct counted){ .remapped = counts->remapped, .grown = counts->grown };
+}
+
 /**
  * counts_add_call() - count an allocation, or a change of a block's size, for which memory was created or remapped
  * @counts: the pool's, with the bytes
- * @before: a copy from before the call, which counts once, however many steps it took
+ * @before: from before the call, which counts once, however many steps it took
  */
-static inline void counts_add_call(struct counts *counts, const struct counts *before)
+static inline void counts_add_call(struct counts *counts, struct counted before)
 {
-	counts->defrags += counts->remapped != before->remapped;
-	counts->grows += counts->grown != before->grown;
+	counts->defrags += counts->remapped != before.remapped;
+	counts->grows += counts->grown != before.grown;
 }
 
 /**

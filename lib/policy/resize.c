@@ -86,7 +86,7 @@ static int fill_hole(struct core *core, const struct region *region, const struc
 {
 	size_t more = request->size - region->size, run;
 	struct region *hole;
-	const struct counts before = core->counts;
+	const struct counted before = counts_before(&core->counts);
 	struct gathering g;
 	struct order order;
 	uint64_t addr;
@@ -106,7 +106,7 @@ static int fill_hole(struct core *core, const struct region *region, const struc
 		err = gather_carry_out(&g, request->handle, &addr);
 		*fits = !err;
 		if (!err)
-			counts_add_call(&core->counts, &before);
+			counts_add_call(&core->counts, before);
 	}
 	gather_clear(&g);
 	order_clear(&order);
@@ -249,7 +249,7 @@ static int map_all(struct core *core, const struct request *request, struct rema
 int remap_map(struct core *core, const struct region *region, const struct request *request, struct remap *remap,
 	      bool *worthwhile)
 {
-	const struct counts before = core->counts;
+	const struct counted before = counts_before(&core->counts);
 	GPtrArray *extents;
 	int err = 0;
 
@@ -266,7 +266,7 @@ int remap_map(struct core *core, const struct region *region, const struct reque
 			err = map_all(core, request, remap, extents);
 		*worthwhile = !err;
 		if (!err)
-			counts_add_call(&core->counts, &before);
+			counts_add_call(&core->counts, before);
 	}
 	g_ptr_array_free(extents, TRUE);
 	return err;
