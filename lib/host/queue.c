@@ -515,6 +515,8 @@ GArray *host_queue_unordered(struct CUstream_st *stream)
  */
 static struct lock *const over_fork[] = { &host_opens_lock, &host_streams_lock };
 
+bool _Atomic host_forks_watched;
+
 /* The handlers are registered in the child too. */
 static bool inherited;
 
@@ -554,18 +556,17 @@ static void begin_host_child(void)
 }
 
 /* Once more in a child that was forked meanwhile: handlers that are there twice would acquire the locks twice. */
-static void watch_host_forks(void)
+static void watch_forks(void)
 {
 	if (!inherited)
 		pthread_atfork(begin_host_fork, end_host_fork, begin_host_child);
+	host_forks_watched = true;
 }
 
 /* Not at load, where nothing of the library runs. */
-void host_acquire(struct lock *lock) NO_LOCK_ANALYSIS;
-void host_acquire(struct lock *lock)
+void host_watch_forks(void)
 {
 	static pthread_once_t watched = PTHREAD_ONCE_INIT;
 
-	pthread_once(&watched, watch_host_forks);
-	lock_acquire(lock);
+	pthread_once(&watched, watch_forks);
 }

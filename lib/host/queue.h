@@ -4,6 +4,7 @@
 #define HOST_QUEUE_H
 
 #include <glib.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -102,13 +103,26 @@ extern struct lock host_streams_lock;
 /* The lock of the open backends; acquired by host_acquire(). */
 extern struct lock host_opens_lock;
 
+/* Whether a fork() waits for the two locks. */
+extern bool _Atomic host_forks_watched;
+
+/**
+ * host_watch_forks() - have fork() wait for the two locks
+ */
+void host_watch_forks(void);
+
 /**
  * host_acquire() - acquire a lock that calls of vpmm-host.h need without a pool
  * @lock: host_opens_lock or host_streams_lock; see lock_acquire()
  *
  * From the first call on, a fork() waits until no thread holds either.
  */
-void host_acquire(struct lock *lock) ACQUIRE(lock);
+static inline void host_acquire(struct lock *lock) ACQUIRE(lock)
+{
+	if (!atomic_load_explicit(&host_forks_watched, memory_order_relaxed))
+		host_watch_forks();
+	lock_acquire(lock);
+}
 
 /* All streams, the newest first. */
 extern struct CUstream_st *host_streams GUARDED_BY(host_streams_lock);
