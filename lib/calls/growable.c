@@ -157,13 +157,13 @@ static int plan_rest(struct gathering *g, struct core *core, struct order *order
 static int map_at(struct core *core, uint64_t addr, const struct request *request, struct event *behind,
 		  struct event **event)
 {
-	const struct counted before = counts_before(&core->counts);
 	struct gathering g = { 0 };
 	struct order order;
 	uint64_t start;
 	size_t kept;
 	int err = 0;
 
+	counts_begin(&core->counts);
 	order_init(&order, request->stream);
 	order_add_event(&order, behind);
 	kept = still_mapped(core, addr, request->size, &order);
@@ -178,8 +178,6 @@ static int map_at(struct core *core, uint64_t addr, const struct request *reques
 	}
 	if (!err && kept)
 		alias_claim(core, addr, kept);
-	if (!err)
-		counts_add_call(&core->counts, before);
 	gather_clear(&g);
 	order_clear(&order);
 	return err;

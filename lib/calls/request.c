@@ -57,10 +57,10 @@ void request_align(const struct vpmm_pool *pool, struct request *request, size_t
 
 int request_memory(struct vpmm_pool *pool, const struct policy *policy, struct request *request, uint64_t *addr)
 {
-	const struct counted before = counts_before(&pool->core.counts);
 	int err;
 
 	lock_assert_held(&pool->core.lock);
+	counts_begin(&pool->core.counts);
 	err = policy->malloc(&pool->core, request, addr);
 	for (int round = 0; err == -ENOMEM && round < RECLAIM_ROUNDS; round++) {
 		request->frugal = true;
@@ -68,8 +68,6 @@ int request_memory(struct vpmm_pool *pool, const struct policy *policy, struct r
 		if (!err)
 			err = policy->malloc(&pool->core, request, addr);
 	}
-	if (!err)
-		counts_add_call(&pool->core.counts, before);
 	return err;
 }
 

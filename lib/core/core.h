@@ -36,7 +36,7 @@ struct settings;
 
 /*
  * Counters as in struct vpmm_stats; without what the caches have counted themselves. @undone: mallocs and frees of
- * calls that failed once they had a block.
+ * calls that failed once they had a block. @has_remapped, @has_grown: the call counts in @defrags and @grows already.
  */
 struct counts {
 	uint64_t mallocs;
@@ -50,28 +50,34 @@ struct counts {
 	uint64_t grown;
 	uint64_t remapped;
 	uint64_t stranded;
+	bool has_remapped;
+	bool has_grown;
 };
-
-/* The bytes that were remapped and created before a call. */
-struct counted {
-	uint64_t remapped;
-	uint64_t grown;
-};
-
-static inline struct counted counts_before(const struct counts *counts)
-{
-	return (struct counted){ .remapped = counts->remapped, .grown = counts->grown };
-}
 
 /**
- * counts_add_call() - count an allocation, or a change of a block's size, for which memory was created or remapped
- * @counts: the pool's, with the bytes
- * @before: from before the call, which counts once, however many steps it took
+ * counts_begin() - begin an allocation, or a change of a block's size: it counts once, however many steps it takes
+ * @counts: the pool's
  */
-static inline void counts_add_call(struct counts *counts, struct counted before)
+static inline void counts_begin(struct counts *counts)
 {
-	counts->defrags += counts->remapped != before.remapped;
-	counts->grows += counts->grown != before.grown;
+	counts->has_remapped = false;
+	counts->has_grown = false;
+}
+
+/* Counts memory that is remapped for a call, and the call. */
+static inline void counts_add_remapped(struct counts *counts, uint64_t bytes)
+{
+	counts->remapped += bytes;
+	counts->defrags += bytes && !counts->has_remapped;
+	counts->has_remapped |= bytes;
+}
+
+/* The same for memory that is created. */
+static inline void counts_add_grown(struct counts *counts, uint64_t bytes)
+{
+	counts->grown += bytes;
+	counts->grows += bytes && !counts->has_grown;
+	counts->has_grown |= bytes;
 }
 
 /**

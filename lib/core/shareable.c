@@ -198,7 +198,7 @@ int shareable_create(struct core *core, size_t size, struct shareable **made)
 		return err;
 	*made = it;
 	it->grown = true;
-	core->counts.grown += bytes;
+	counts_add_grown(&core->counts, bytes);
 	account_note_taken(core);
 	return 0;
 }

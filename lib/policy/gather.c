@@ -98,9 +98,9 @@ static void gather_count(struct gathering *g)
 {
 	struct counts *counts = &g->core->counts;
 
-	counts->remapped += gather_remapped(g);
+	counts_add_remapped(counts, gather_remapped(g));
 	if (g->create) {
-		counts->grown += g->create;
+		counts_add_grown(counts, g->create);
 		counts->stranded += bytes_over(g);
 	}
 }

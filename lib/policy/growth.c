@@ -224,7 +224,7 @@ int growth_map(struct core *core, struct region_map *map, uint64_t addr, size_t 
 		err = chunk_map(core, map, addr, extents);
 	if (!err) {
 		region_set_free(map, region_isolate(map, addr, bytes), NULL, NULL);
-		core->counts.grown += bytes;
+		counts_add_grown(&core->counts, bytes);
 		account_note_taken(core);
 	}
 	g_ptr_array_free(extents, TRUE);

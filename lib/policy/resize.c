@@ -86,12 +86,12 @@ static int fill_hole(struct core *core, const struct region *region, const struc
 {
 	size_t more = request->size - region->size, run;
 	struct region *hole;
-	const struct counted before = counts_before(&core->counts);
 	struct gathering g;
 	struct order order;
 	uint64_t addr;
 	int err = 0;
 
+	counts_begin(&core->counts);
 	region_decide(&core->regions);
 	run = free_behind(region, more);
 	for (hole = region->next; hole && region_is_free(hole);)
@@ -105,8 +105,6 @@ static int fill_hole(struct core *core, const struct region *region, const struc
 		gather_order(&g);
 		err = gather_carry_out(&g, request->handle, &addr);
 		*fits = !err;
-		if (!err)
-			counts_add_call(&core->counts, before);
 	}
 	gather_clear(&g);
 	order_clear(&order);
@@ -242,18 +240,18 @@ static int map_all(struct core *core, const struct request *request, struct rema
 		err = map_more(core, request, addr + front + remap->moved, back, addr, front);
 	if (err)
 		return err;
-	core->counts.remapped += remap->moved;
+	counts_add_remapped(&core->counts, remap->moved);
 	return 0;
 }
 
 int remap_map(struct core *core, const struct region *region, const struct request *request, struct remap *remap,
 	      bool *worthwhile)
 {
-	const struct counted before = counts_before(&core->counts);
 	GPtrArray *extents;
 	int err = 0;
 
 	lock_assert_held(&core->lock);
+	counts_begin(&core->counts);
 	*worthwhile = false;
 	if (region->chunk->map != &core->regions ||
 	    (!request->frugal && (!core->regions.keeps || region->size < (size_t)tuning_remap_least * MIB)))
@@ -265,8 +263,6 @@ int remap_map(struct core *core, const struct region *region, const struct reque
 		if (!err)
 			err = map_all(core, request, remap, extents);
 		*worthwhile = !err;
-		if (!err)
-			counts_add_call(&core->counts, before);
 	}
 	g_ptr_array_free(extents, TRUE);
 	return err;
