@@ -201,6 +201,7 @@ static int find_lent(struct vpmm_pool *pool, uint64_t addr, uint64_t *bytes)
 {
 	struct vpmm_allocation block = { .size = sizeof(block) };
 
+	*bytes = 0;	/* on errors too: gcc 13 and 16 do not know that lookup_refuse() is one */
 	if (pool->core.settings.export_as == VPMM_EXPORT_NONE)
 		return error_set(-ENOTSUP, "the pool's memory cannot be exported: that is for pools with VPMM_EXPORT "
 				 "(export_as in struct vpmm_opts)");
