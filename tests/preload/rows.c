@@ -222,6 +222,19 @@ static void run(const struct row *row)
 	fflush(stdout);
 }
 
+static bool load_driver(void)
+{
+	load_calls();
+	if (setjmp(out_of_row)) {
+		fprintf(stderr, "rows:%.*s\n", (int)length, line);
+		return false;
+	}
+	must("cuInit", CU(cuInit, 0));
+	must("cuDeviceGet", CU(cuDeviceGet, &device, 0));
+	must("cuDevicePrimaryCtxRetain", CU(cuDevicePrimaryCtxRetain, &primary, device));
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	const char *only = argc > 1 ? argv[1] : NULL;
@@ -234,14 +247,8 @@ int main(int argc, char **argv)
 				printf("%s\t%s\n", groups[i]->rows[j].name, groups[i]->rows[j].differs);
 	if (list)
 		return 0;
-	load_calls();
-	if (setjmp(out_of_row)) {
-		fprintf(stderr, "rows:%.*s\n", (int)length, line);
+	if (!load_driver())
 		return 77;
-	}
-	must("cuInit", CU(cuInit, 0));
-	must("cuDeviceGet", CU(cuDeviceGet, &device, 0));
-	must("cuDevicePrimaryCtxRetain", CU(cuDevicePrimaryCtxRetain, &primary, device));
 	for (i = 0; i < sizeof(groups) / sizeof(*groups); i++)
 		for (j = 0; j < groups[i]->count; j++)
 			if (only ? !strcmp(only, groups[i]->group) : groups[i] != &rows_faults)

@@ -3,6 +3,7 @@
  * Holds pools until its standard input ends, for tests/scripts/test-top.sh: a pool for each number of MiB. COMMAND is
  * the name of the process.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static int hold_tagged(struct vpmm_pool *pool)
 static void open_twice(void)
 {
 	for (int fd = 3; fd < 16; fd++)
-		dup(fd);
+		fcntl(fd, F_DUPFD, 0);
 }
 
 static int hold(const char *mib)
