@@ -93,7 +93,7 @@ static int lend(struct vpmm_pool *pool, const void *ptr, int socket)
 {
 	struct message all, part;
 	uint64_t done = 0;
-	int fd, err;
+	int fd = -1, err;
 
 	do {
 		err = make_lent(pool, ptr, done, &all, &part, &fd);
