@@ -556,7 +556,7 @@ static void begin_host_child(void)
 }
 
 /* Once more in a child that was forked meanwhile: handlers that are there twice would acquire the locks twice. */
-static void watch_forks(void)
+static void register_handlers(void)
 {
 	if (!inherited)
 		pthread_atfork(begin_host_fork, end_host_fork, begin_host_child);
@@ -568,5 +568,5 @@ void host_watch_forks(void)
 {
 	static pthread_once_t watched = PTHREAD_ONCE_INIT;
 
-	pthread_once(&watched, watch_forks);
+	pthread_once(&watched, register_handlers);
 }

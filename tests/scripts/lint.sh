@@ -36,7 +36,7 @@ has()
 by_clang_tidy()
 {
 	# shellcheck disable=SC2086
-	printf '%s\n' $sources | xargs -P "$LINT_JOBS" -n 4 sh -c 'clang-tidy --quiet "$@" -- '"-Wthread-safety $includes $LINT_CFLAGS"' 2>/dev/null' - |
+	printf '%s\n' $sources | nice xargs -P "$LINT_JOBS" -n 4 sh -c 'clang-tidy --quiet "$@" -- '"-Wthread-safety $includes $LINT_CFLAGS"' 2>/dev/null' - |
 		sed -n "s,^$top_srcdir/\([^:]*:[0-9]*\):[0-9]*: \(warning\|error\): \(.*\) \[\([^],]*\).*\],\1: \4: \3,p"
 }
 
@@ -51,7 +51,7 @@ by_cppcheck()
 by_gcc()
 {
 	# shellcheck disable=SC2086
-	printf '%s\n' $sources | xargs -P "$LINT_JOBS" -n 1 \
+	printf '%s\n' $sources | nice xargs -P "$LINT_JOBS" -n 1 \
 		gcc -fanalyzer -Wframe-larger-than=4096 -O2 $includes $LINT_CFLAGS -c -o /dev/null 2>&1 |
 		sed -n -e 's,^\([^:]*:[0-9]*\):[0-9]*: warning: \(.*\) \[-W\(analyzer[a-z-]*\)\],\1: \3: \2,p' \
 			-e 's,^\(lib/[^:]*:[0-9]*\):[0-9]*: warning: \(.*\) \[-W\(frame-larger-than\)=.*\],\1: \3: \2,p' |
@@ -78,10 +78,15 @@ judge()
 	done
 }
 
+# cppcheck has one process, and takes longest: the others run beside it, and give way.
 for tool in $LINT_TOOLS; do
 	has "$tool" || continue
 	name=$(echo "$tool" | tr - _)
-	by_"$name" >"$out/$tool.found"
+	by_"$name" >"$out/$tool.found" &
+done
+wait
+for tool in $LINT_TOOLS; do
+	[ -e "$out/$tool.found" ] || continue
 	judge "$out/$tool.found" >"$out/$tool.left"
 	echo "$tool: $(sort -u "$out/$tool.found" | wc -l) findings, $(grep -c '^[^	]' "$out/$tool.left") of them not argued"
 	[ ! -s "$out/$tool.left" ] || { cat "$out/$tool.left"; failed=1; }
