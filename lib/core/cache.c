@@ -88,6 +88,7 @@ void cache_retire(struct cache *cache)
 	cache->unmarked_most = 0;
 	cache->served = 0;
 	cache->nervous = 0;
+	cache->put_off = 0;
 	cache->watch = 0;
 	cache->wary = false;
 	cache->mallocs = cache->flushed = cache->central = 0;
@@ -147,6 +148,7 @@ unsigned int cache_class(size_t size)
 int cache_mark(struct cache *cache, struct CUstream_st *handle)
 {
 	struct backend *be = cache->stream->map->backend;
+	bool put_off;
 	int err;
 
 	brief_assert_held(&cache->lock);
@@ -155,9 +157,12 @@ int cache_mark(struct cache *cache, struct CUstream_st *handle)
 		if (err)
 			return err;
 	}
-	err = be->ops->event_record(be, cache->mark, handle);
+	put_off = cache->legacy && cache->put_off < EVENT_SHARES - 1 &&
+		  atomic_load_explicit(&cache->stream->map->sole, memory_order_relaxed) == cache->stream;
+	err = put_off ? 0 : be->ops->event_record(be, cache->mark, handle);
 	if (err)
 		return err;
+	cache->put_off = put_off ? cache->put_off + 1 : 0;
 	cache->mark_seq = ++cache->recorded;
 	cache->marked = cache->freed;
 	cache->unmarked = 0;
@@ -187,9 +192,10 @@ int cache_mark_work(struct region *region, struct CUstream_st *handle, struct ba
 struct event *cache_adopt(struct cache *cache)
 {
 	brief_assert_held(&cache->lock);
-	if (cache->mark_seq && !event_renew(cache->adopted, &cache->mark, cache->mark_seq)) {
+	if (cache->mark_seq && !event_renew(cache->adopted, &cache->mark, cache->mark_seq, cache->put_off)) {
 		event_unref(cache->adopted);
 		cache->adopted = stream_adopt(cache->stream, cache->mark, cache->mark_seq);
+		cache->adopted->put_off = cache->put_off;
 		/* The next mark may be recorded without the lock that the unused events are under. */
 		cache->mark = event_spare_handle(cache->stream->map);
 	}

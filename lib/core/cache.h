@@ -184,7 +184,8 @@ struct bin {
  * @classes: a bit for each class whose list is not empty
  * @mark: the event to record again, owned by the cache alone; NULL: none, or others share it
  * @mark_seq: number of its record among the stream's; 0: not recorded
- * @recorded: events that were recorded on the stream
+ * @recorded: events that were recorded on the stream, or put off
+ * @put_off: how many records of the mark were put off since the last that was made, see cache_mark()
  * @flushed: blocks that the cache has let go of
  * @added: blocks that were allocated past the cache
  * @before: the stream's mallocs when its phase began
@@ -236,6 +237,7 @@ struct cache {
 	struct backend_event *mark;
 	uint64_t mark_seq;
 	uint64_t recorded;
+	unsigned int put_off;
 	uint64_t flushed;
 	uint64_t added;
 	uint64_t before;
@@ -298,6 +300,9 @@ void cache_delete(struct cache *cache, struct backend *be);
  * cache_mark() - record the mark, so that it covers all frees so far
  * @cache: the cache
  * @handle: a handle of its stream
+ *
+ * While the legacy default stream is the only one, nobody may ever ask for the event. So only each sixteenth record is
+ * made, and one that was put off as soon as somebody asks.
  *
  * Return: 0, or what the backend's event_create and event_record return; nothing has changed then.
  */

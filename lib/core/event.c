@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Events: their records, which are complete, and joined ones. */
+#include <errno.h>
 #include <string.h>
 
 #include "backend/backend.h"
 #include "core/cache.h"
 #include "core/stream.h"
 #include "util/bound.h"
+#include "util/error.h"
 #include "util/links.h"
 
 /* A query takes a tenth of a microsecond: too long to query hundreds of streams in one call. */
@@ -55,15 +57,16 @@ struct event *stream_adopt(struct stream *stream, struct backend_event *handle, 
 	return event;
 }
 
-bool event_renew(struct event *event, struct backend_event **handle, uint64_t seq)
+bool event_renew(struct event *event, struct backend_event **handle, uint64_t seq, bool put_off)
 {
 	struct backend_event *before;
 
 	if (!event_pending(event) || !event->more || event->waited || event->joins.head ||
-	    !event->stream->map->sole || stream_latest(event->stream) != event)
+	    !event->stream->map->sole || stream_latest(event->stream) != event || (put_off && !event->put_off))
 		return false;
 	before = event->handle;
 	event->handle = *handle;
+	event->put_off = put_off;
 	event->seq = seq;
 	event->stamp = ++event->stream->map->stamps;
 	event->more--;
@@ -277,23 +280,80 @@ bool event_covers(const struct event *event, const struct event *other)
 	return true;
 }
 
+/*
+ * Makes the record that cache_mark() has put off: behind more than it would have been then. -EBUSY: a capture is in the
+ * way.
+ */
+static int event_catch_up(struct event *event)
+{
+	struct backend *be = event->stream->map->backend;
+	uint64_t id;
+	int err;
+
+	if (!event->put_off)
+		return 0;
+	err = be->ops->stream_id(be, STREAM_LEGACY, &id);
+	if (!err)
+		err = be->ops->event_record(be, event->handle, STREAM_LEGACY);
+	if (err)
+		return err;
+	event->put_off = false;
+	event->more = 0;
+	return 0;
+}
+
+static int event_is_complete(struct event *event, int *complete)
+{
+	struct backend *be = event->stream->map->backend;
+	struct error_kept kept;
+	int err;
+
+	error_keep(&kept);
+	err = event_catch_up(event);
+	if (!err)
+		return be->ops->event_query(be, event->handle, complete);
+	if (err != -EBUSY)
+		return err;
+	error_restore(&kept);
+	*complete = 0;
+	return 0;
+}
+
+/* The event, and all before it: none of those is later in the stream, even if its record is still to be made. */
+static void event_pass_up_to(struct event *event)
+{
+	event_ref(event);
+	while (!event->passed)
+		event_pass(event->stream->pending.head->data);
+	event_unref(event);
+}
+
+/* The first event that is recorded, if there is one. */
+static struct event *event_to_ask(const struct stream *stream)
+{
+	for (const GList *link = stream->pending.head; link; link = link->next) {
+		if (!((struct event *)link->data)->put_off)
+			return link->data;
+	}
+	return stream->pending.head->data;
+}
+
 int stream_poll(struct stream *stream)
 {
-	struct backend *be = stream->map->backend;
 	int complete;
 	int err;
 
 	while (stream->pending.head) {
-		struct event *event = stream->pending.head->data;
+		struct event *event = event_to_ask(stream);
 
-		err = be->ops->event_query(be, event->handle, &complete);
+		err = event_is_complete(event, &complete);
 		if (err)
 			return err;
 		if (!complete) {
 			((struct event *)stream->pending.tail->data)->more = 0;
 			break;
 		}
-		event_pass(event);
+		event_pass_up_to(event);
 	}
 	return 0;
 }
@@ -348,10 +408,40 @@ int stream_poll_some(struct stream_map *map)
 	return err;
 }
 
+/* The host waits. While a capture keeps a record from being made, it waits for the device. */
+static int sync_one(struct event *event)
+{
+	struct backend *be = event->stream->map->backend;
+	struct error_kept kept;
+	int err;
+
+	error_keep(&kept);
+	err = event_catch_up(event);
+	if (!err) {
+		err = be->ops->event_sync(be, event->handle);
+	} else if (err == -EBUSY) {
+		error_restore(&kept);
+		err = be->ops->sync(be);
+	}
+	if (!err)
+		event_pass_up_to(event);
+	return err;
+}
+
 static int wait_one(struct event *event, struct CUstream_st *handle)
 {
 	struct backend *be = event->stream->map->backend;
+	struct error_kept kept;
+	int err;
 
+	error_keep(&kept);
+	err = event_catch_up(event);
+	if (err == -EBUSY) {
+		error_restore(&kept);
+		return sync_one(event);
+	}
+	if (err)
+		return err;
 	event->waited = true;
 	return be->ops->stream_wait(be, handle, event->handle);
 }
@@ -367,17 +457,6 @@ int event_wait(struct event *event, struct CUstream_st *handle)
 			err = wait_one(event->parts[i].event, handle);
 	}
 	return err;
-}
-
-static int sync_one(struct event *event)
-{
-	struct backend *be = event->stream->map->backend;
-	int err;
-
-	err = be->ops->event_sync(be, event->handle);
-	if (err)
-		return err;
-	return stream_poll(event->stream);
 }
 
 int event_sync(struct event *event)

@@ -73,6 +73,7 @@ struct join {
  * @passed: whether it is known to be complete; joined: all of its parts
  * @more: how many later records of its stream it may stand for, see event_renew()
  * @waited: a stream was made to wait for it: @handle is not recorded again, so that the wait stays one for this point
+ * @put_off: it is not recorded yet, see cache_mark(); whoever asks for it has it recorded
  * @guarded: the regions that wait for it, while it is pending
  * @joins: of struct join: the joined events that it is part of, while it is pending
  * @link: its link in its stream, while it is pending
@@ -89,6 +90,7 @@ struct event {
 	unsigned int more;
 	bool passed;
 	bool waited;
+	bool put_off;
 	GQueue guarded;
 	GQueue joins;
 	GList link;
@@ -354,13 +356,14 @@ struct event *stream_adopt(struct stream *stream, struct backend_event *handle, 
  * @event: the event; NULL: none
  * @handle: the driver's event of the later record; receives the one of the earlier record
  * @seq: its number among the stream's events
+ * @put_off: that record is put off; the event does not take the place of one that was made
  *
  * With one stream no other waits for its events, so that some flushes can share one. It is not renewed any more once
  * somebody has asked whether it is complete: for a stream that is always busy it never would be.
  *
  * Return: whether it was renewed.
  */
-bool event_renew(struct event *event, struct backend_event **handle, uint64_t seq);
+bool event_renew(struct event *event, struct backend_event **handle, uint64_t seq, bool put_off);
 
 /**
  * event_spare_handle() - take an unused event of the driver

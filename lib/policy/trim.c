@@ -15,6 +15,9 @@
 /* No bound on the extents to look at or to release. */
 #define ALL UINT64_MAX
 
+/* So many queries of streams, which take some 20 us. */
+#define TRIM_POLLS 64
+
 /* Whether all of a mapping is of one kind, with no pending work through it. */
 static bool place_is(struct core *core, const struct place *place, enum region_kind kind)
 {
@@ -156,6 +159,16 @@ int trim_bytes(struct core *core, uint64_t bytes)
 	return err;
 }
 
+/* An idle device too takes some microseconds until an event is complete, and a trim records some itself. */
+static int poll_for_long(struct stream_map *map)
+{
+	int err = stream_poll_busy(map, false);
+
+	for (guint polls = 0; polls < TRIM_POLLS && !err && map->busy.head; polls += map->busy.length)
+		err = stream_poll_busy(map, false);
+	return err;
+}
+
 int trim_at_rest(struct core *core, uint64_t keep, uint64_t *released)
 {
 	uint64_t before = core->extents.given_back, small = 0;
@@ -166,7 +179,7 @@ int trim_at_rest(struct core *core, uint64_t keep, uint64_t *released)
 	extent_retry_stray(&core->extents);
 	stray = core->extents.stray->len;
 	cache_flush_all(core);
-	err = stream_poll_busy(&core->streams, false);
+	err = poll_for_long(&core->streams);
 	if (!err)
 		err = zombie_reap(core);
 	if (err)
