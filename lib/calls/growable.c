@@ -121,7 +121,7 @@ static int unmap_reserved(struct core *core, uint64_t addr, size_t size)
 			region = region_at(map, addr);
 			region = region_isolate(map, addr, region->addr + region->size - addr);
 			err = extent_unmap(&core->extents, addr, region->size,
-					   region->event ? region->event->handle : NULL);
+					   event_recorded(region->event));
 			if (err)
 				return err;
 			region = region_set_unmapped(map, region);

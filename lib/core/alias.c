@@ -409,7 +409,7 @@ static int reap_map(struct core *core, struct region_map *regions)
 		struct region *region = regions->dead.head->data;
 
 		err = extent_unmap(&core->extents, region->addr, region->size,
-				   region->event ? region->event->handle : NULL);
+				   event_recorded(region->event));
 		if (err)
 			return err;
 		region_set_unmapped(regions, region);

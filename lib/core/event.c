@@ -434,6 +434,8 @@ static int wait_one(struct event *event, struct CUstream_st *handle)
 	struct error_kept kept;
 	int err;
 
+	if (event->passed)
+		return 0;
 	error_keep(&kept);
 	err = event_catch_up(event);
 	if (err == -EBUSY) {
@@ -452,10 +454,8 @@ int event_wait(struct event *event, struct CUstream_st *handle)
 
 	if (!event->count)
 		return wait_one(event, handle);
-	for (guint i = 0; i < event->count && !err; i++) {
-		if (!event->parts[i].event->passed)
-			err = wait_one(event->parts[i].event, handle);
-	}
+	for (guint i = 0; i < event->count && !err; i++)
+		err = wait_one(event->parts[i].event, handle);
 	return err;
 }
 

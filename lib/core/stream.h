@@ -503,6 +503,12 @@ static inline bool event_pending(const struct event *event)
 	return event && !event->passed;
 }
 
+/* What the backend may ask whether an event is complete that has passed; NULL: nothing was recorded for it. */
+static inline struct backend_event *event_recorded(const struct event *event)
+{
+	return event && !event->put_off ? event->handle : NULL;
+}
+
 /* The latest event of a stream that is not known to be complete; NULL: there is none. */
 static inline struct event *stream_latest(const struct stream *stream)
 {

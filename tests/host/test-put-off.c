@@ -119,6 +119,30 @@ static void test_later_event_is_complete(void)
 	fixture_close(&f);
 }
 
+/* An old mapping goes once its event has passed, even if that was with a later one, and nothing was recorded for it. */
+static void test_old_mapping_goes(void)
+{
+	void *blocks[4], *first, *last;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	f.pool->core.settings.cache = true;
+	assert_ok(vpmm_malloc_growable(f.pool, &first, PAGE, PAGE, NULL));
+	assert_ok(vpmm_malloc_growable(f.pool, &last, PAGE, PAGE, NULL));
+	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i++)
+		blocks[i] = fixture_malloc(&f, 2, NULL);
+	fixture_free_at_work(&f, first, NULL);
+	fixture_free_at_work(&f, blocks[0], NULL);
+	fixture_free_at_work(&f, blocks[2], NULL);
+	fixture_malloc(&f, 4, NULL);
+	g_assert_cmpuint(fixture_stats(&f).zombies, >, 0);
+	fixture_free_at_work(&f, last, NULL);
+	fixture_complete(NULL);
+	fixture_malloc(&f, 3, NULL);
+	g_assert_cmpuint(fixture_stats(&f).zombies, ==, 0);
+	fixture_close(&f);
+}
+
 /* The stream cannot be recorded then, so whoever wants its memory waits for the device. */
 static void test_beside_capture(gconstpointer captured)
 {
@@ -154,6 +178,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/put-off/next-comes-after", test_next_comes_after);
 	g_test_add_func("/put-off/host-waits", test_host_waits);
 	g_test_add_func("/put-off/later-event-is-complete", test_later_event_is_complete);
+	g_test_add_func("/put-off/old-mapping-goes", test_old_mapping_goes);
 	g_test_add_data_func("/put-off/beside-capture/other", NULL, test_beside_capture);
 	g_test_add_data_func("/put-off/beside-capture/captured", "captured", test_beside_capture);
 	g_test_add_func("/put-off/trim", test_trim);
