@@ -358,8 +358,11 @@ static size_t initial_extent_size(const struct core *core, size_t size)
 
 static int create_pages(struct core *core, uint64_t addr, size_t size)
 {
-	int err = growth_map(core, &core->regions, addr, size, initial_extent_size(core, size));
+	int err;
 
+	/* No call has asked for it. */
+	core->counts.has_grown = true;
+	err = growth_map(core, &core->regions, addr, size, initial_extent_size(core, size));
 	if (err)
 		return error_add(err, "creating %zu initial pages", core->settings.pages);
 	if (core->packed)
