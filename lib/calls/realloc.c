@@ -165,7 +165,7 @@ static int order_user(const struct resizing *r, const struct user *user, struct 
 	if (user->work)
 		return be->ops->sync(be);
 	err = be->ops->stream_id(be, user->handle, &id);
-	if (err == -EBUSY || (!err && id != user->id))
+	if (err == -EBUSY || (!err && id != user->id && user->id != STREAM_LATER_ID))
 		return error_set(-EBUSY, "a stream that uses the block cannot be waited for: it is under capture, or "
 				 "another thread's default stream");
 	if (err)

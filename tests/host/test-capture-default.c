@@ -94,6 +94,28 @@ static void test_next_comes_after(void)
 	fixture_close(&f);
 }
 
+/* Once the capture has ended, a use that was noted beside it is one like others. */
+static void test_used_is_resized(gconstpointer kind)
+{
+	const struct kind *k = kind;
+	struct fixture f;
+	void *ptr;
+
+	fixture_open(&f, k->opts);
+	ptr = fixture_malloc_bytes(&f, k->size, f.streams[1]);
+	begin(&f, f.streams[0]);
+	assert_ok(vpmm_use(f.pool, ptr, NULL));
+	finish(f.streams[0]);
+	submit(NULL);
+	assert_ok(vpmm_realloc(f.pool, &ptr, 2 * k->size, f.streams[1]));
+	submit(f.streams[1]);
+	g_assert_true(is_stuck(f.streams[1]));
+	fixture_complete(NULL);
+	fixture_complete(f.streams[1]);
+	fixture_free(&f, ptr, f.streams[1]);
+	fixture_close(&f);
+}
+
 /* The block's own stream had freed it before, without an event, and got it back. */
 static void test_earlier_free_is_uncovered(gconstpointer data)
 {
@@ -411,6 +433,7 @@ int main(int argc, char **argv)
 	fixture_add_rows("/capture-default/zero", kinds, test_zero);
 	fixture_add_rows("/capture-default/realloc", kinds, test_realloc);
 	fixture_add_rows("/capture-default/use", kinds, test_use);
+	fixture_add_rows("/capture-default/used-is-resized", kinds, test_used_is_resized);
 	fixture_add_rows("/capture-default/of-a-graph", kinds, test_of_a_graph);
 	g_test_add_func("/capture-default/exhausted", test_exhausted);
 	fixture_add_rows("/capture-default/record-fails", kinds, test_record_fails);
