@@ -138,5 +138,6 @@ void model_complete_all(struct model *m)
 		busy = false;
 		for (int i = 0; i < STREAMS; i++)
 			busy |= vpmm_host_stream_complete(m->f.streams[i], UINT_MAX) == -EBUSY;
+		busy |= vpmm_host_stream_complete(NULL, UINT_MAX) == -EBUSY;
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Random operations on four streams, with a plain model beside the pool. With faults, calls of the driver fail at
- * random besides. VPMM_TEST_SEEDS is how many programs each case tries, VPMM_TEST_STEPS how long each goes on.
+ * Random operations on four streams, with a plain model beside the pool. In some programs the first stream is the
+ * default stream, or alone for a while. With faults, calls of the driver fail at random besides. VPMM_TEST_SEEDS is how many programs each case tries, VPMM_TEST_STEPS how long each goes on.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -26,11 +26,15 @@ struct walk {
 	bool trims;
 	bool uses;
 	bool shares;
+	bool legacy;		/* the first stream is the legacy default stream */
+	guint alone;		/* so many more steps are of the first stream alone */
 };
 
 static struct CUstream_st *any_stream(struct walk *w)
 {
-	return w->m.f.streams[g_rand_int_range(w->rand, 0, STREAMS)];
+	gint32 stream = w->alone ? 0 : g_rand_int_range(w->rand, 0, STREAMS);
+
+	return stream || !w->legacy ? w->m.f.streams[stream] : NULL;
 }
 
 /* Has the next call but a few of some operation fail, now and then, with an error that the operation can give. */
@@ -186,13 +190,19 @@ static void step(struct walk *w)
 
 static void walk(struct walk *w, struct vpmm_opts opts, bool faulty, enum caching caching)
 {
+	guint steps = setting("VPMM_TEST_STEPS", STEPS) / (w->uses ? 2 : 1);
+
+	w->legacy = g_rand_boolean(w->rand);
+	w->alone = g_rand_boolean(w->rand) ? steps / 4 : 0;
 	w->odd = opts.extent_max != PAGE;
 	w->trims = opts.keep;
 	model_open(&w->m, opts, faulty);
 	if (caching != AS_USUAL)
 		w->m.f.pool->core.settings.cache = caching != UNCACHED;
-	for (guint i = setting("VPMM_TEST_STEPS", STEPS) / (w->uses ? 2 : 1); i > 0; i--)
+	for (guint i = steps; i > 0; i--) {
 		step(w);
+		w->alone -= w->alone > 0;
+	}
 	while (w->m.live->len)
 		step_free(w);
 	model_close(&w->m);
