@@ -301,8 +301,8 @@ void cache_delete(struct cache *cache, struct backend *be);
  * @cache: the cache
  * @handle: a handle of its stream
  *
- * While the legacy default stream is the only one, nobody may ever ask for the event. So only each sixteenth record is
- * made, and one that was put off as soon as somebody asks.
+ * While the legacy default stream is the only one, nobody else needs the event. So 15 of 16 records are put off: an
+ * event is recorded once somebody asks whether it is complete, or waits for it.
  *
  * Return: 0, or what the backend's event_create and event_record return; nothing has changed then.
  */

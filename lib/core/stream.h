@@ -73,7 +73,7 @@ struct join {
  * @passed: whether it is known to be complete; joined: all of its parts
  * @more: how many later records of its stream it may stand for, see event_renew()
  * @waited: a stream was made to wait for it: @handle is not recorded again, so that the wait stays one for this point
- * @put_off: it is not recorded yet, see cache_mark(); whoever asks for it has it recorded
+ * @put_off: it is not recorded yet, as nobody has asked for it, see cache_mark()
  * @guarded: the regions that wait for it, while it is pending
  * @joins: of struct join: the joined events that it is part of, while it is pending
  * @link: its link in its stream, while it is pending

@@ -159,8 +159,8 @@ int trim_bytes(struct core *core, uint64_t bytes)
 	return err;
 }
 
-/* An idle device too takes some microseconds until an event is complete, and a trim records some itself. */
-static int poll_for_long(struct stream_map *map)
+/* A trim asks for events that it records itself, and an idle device too takes some microseconds for one. */
+static int poll_a_while(struct stream_map *map)
 {
 	int err = stream_poll_busy(map, false);
 
@@ -179,7 +179,7 @@ int trim_at_rest(struct core *core, uint64_t keep, uint64_t *released)
 	extent_retry_stray(&core->extents);
 	stray = core->extents.stray->len;
 	cache_flush_all(core);
-	err = poll_for_long(&core->streams);
+	err = poll_a_while(&core->streams);
 	if (!err)
 		err = zombie_reap(core);
 	if (err)
