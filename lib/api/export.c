@@ -91,7 +91,7 @@ static int send_lent(int socket, const struct message *all, const struct message
 /* The first handle is there before anything is sent, as a handle is what most often cannot be had. */
 static int lend(struct vpmm_pool *pool, const void *ptr, int socket)
 {
-	struct message all, part;
+	struct message all = { .bytes = 0 }, part = { .bytes = 0 };
 	uint64_t done = 0;
 	int fd = -1, err;
 

@@ -217,30 +217,35 @@ static void *allocate_and_free(void *context)
 	return NULL;
 }
 
+#ifndef __has_feature
+#define __has_feature(name) 0
+#endif
+
+/*
+ * Little more than the smallest stack there is. A sanitizer makes the library's frames larger, and so does a build
+ * without optimization.
+ */
+#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+	__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define SMALL_STACK ((size_t)1 << 20)
+#else
+#define SMALL_STACK ((size_t)PTHREAD_STACK_MIN + 4096)
+#endif
+
 static void allocated_on_small_stack(void)
 {
 	drv_context context = use_primary(0);
 	pthread_attr_t attr;
 	pthread_t thread;
 
-	/* The first allocation, and others, are those of a thread with little more than the smallest stack there is. */
+	/* The first allocation, and others, are those of a thread. */
 	g_assert_cmpint(pthread_attr_init(&attr), ==, 0);
-	g_assert_cmpint(pthread_attr_setstacksize(&attr, PTHREAD_STACK_MIN + 4096), ==, 0);
+	g_assert_cmpint(pthread_attr_setstacksize(&attr, SMALL_STACK), ==, 0);
 	g_assert_cmpint(pthread_create(&thread, &attr, allocate_and_free, context), ==, 0);
 	g_assert_cmpint(pthread_attr_destroy(&attr), ==, 0);
 	g_assert_cmpint(pthread_join(thread, NULL), ==, 0);
 	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, 0);
 }
-
-#ifndef __has_feature
-#define __has_feature(name) 0
-#endif
-
-/* A sanitizer makes the library's frames larger, and so does a build without optimization. */
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
-	!__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer) && !__has_feature(memory_sanitizer)
-#define FRAMES_ARE_SMALL
-#endif
 
 int main(int argc, char **argv)
 {
@@ -254,13 +259,11 @@ int main(int argc, char **argv)
 		{ "/streams/freed-twice-beside-capture", freed_twice_beside_capture },
 		{ "/streams/context-destroyed-with-capture", context_destroyed_with_capture },
 		{ "/streams/other-reset-beside-capture", other_reset_beside_capture },
-#ifdef FRAMES_ARE_SMALL
 		{ "/streams/allocated-on-small-stack-natively", allocated_on_small_stack, { "VPMM_PRELOAD=off" } },
 		{ "/streams/allocated-on-small-stack", allocated_on_small_stack },
 		{ "/streams/allocated-on-small-stack-logged", allocated_on_small_stack, { "VPMM_LOG=debug" } },
 		{ "/streams/allocated-on-small-stack-reported", allocated_on_small_stack,
 		  { "VPMM_PRELOAD_REPORT=/dev/null" } },
-#endif
 	};
 
 	return preload_main(argc, argv, tests, G_N_ELEMENTS(tests));
