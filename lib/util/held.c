@@ -27,7 +27,7 @@ static void hold(struct held *held, sigset_t *set)
 
 void held_begin(struct held *held)
 {
-	static const int ends[] = { SIGINT, SIGTERM, SIGQUIT, SIGHUP };
+	static const int ends[] = { SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGALRM };
 	sigset_t set;
 
 	sigfillset(&set);

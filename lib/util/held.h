@@ -27,7 +27,7 @@ struct held {
  *
  * A signal that a thread raises itself by a fault is never held back: SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS.
  * Nor is one that ends the program without a handler, as the call may wait for the device: SIGINT, SIGTERM, SIGQUIT,
- * SIGHUP.
+ * SIGHUP, and SIGALRM, by which a program ends itself if it hangs.
  */
 void held_begin(struct held *held);
 
