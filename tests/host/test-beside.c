@@ -17,6 +17,7 @@
 #include "support/fixture.h"
 #include "support/folder.h"
 #include "support/setting.h"
+#include "util/assume.h"
 #include "vpmm-shared.h"
 
 #define MIB ((size_t)1 << 20)
@@ -32,16 +33,6 @@
 
 /* A child that hangs is a failure; nothing else depends on how long this is. */
 #define HANGS_SECONDS 120
-
-/* ThreadSanitizer has no children of processes with threads. */
-#ifndef __has_feature
-#define __has_feature(name) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
-#define CAN_FORK 0
-#else
-#define CAN_FORK 1
-#endif
 
 /* A block, which the thread that has taken it out of its place may use; the pool is NULL for the default pool. */
 struct block {
@@ -542,7 +533,8 @@ static void be_child(struct caller *c)
 
 static void call_fork(struct caller *c)
 {
-	pid_t child = CAN_FORK ? fork() : -1;
+	/* ThreadSanitizer has no children of processes with threads. */
+	pid_t child = SANITIZED_THREADS ? -1 : fork();
 	int status;
 
 	if (!child)

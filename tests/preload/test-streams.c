@@ -6,6 +6,7 @@
 
 #include "cuda/fake-cuda-inside.h"
 #include "preload/preload-fixture.h"
+#include "util/assume.h"
 
 #define SIZE 3000000
 
@@ -217,20 +218,8 @@ static void *allocate_and_free(void *context)
 	return NULL;
 }
 
-#ifndef __has_feature
-#define __has_feature(name) 0
-#endif
-
-/*
- * Little more than the smallest stack there is. A sanitizer makes the library's frames larger, and so does a build
- * without optimization.
- */
-#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
-	__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define SMALL_STACK ((size_t)1 << 20)
-#else
-#define SMALL_STACK ((size_t)PTHREAD_STACK_MIN + 4096)
-#endif
+/* Little more than the smallest stack there is; builds that look for faults have larger frames. */
+#define SMALL_STACK (ASSUME_TESTED ? (size_t)1 << 20 : (size_t)PTHREAD_STACK_MIN + 4096)
 
 static void allocated_on_small_stack(void)
 {
