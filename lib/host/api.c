@@ -6,6 +6,7 @@
 #include "host/backend.h"
 #include "host/clock.h"
 #include "host/device.h"
+#include "host/forks.h"
 #include "host/graphs.h"
 #include "host/streams.h"
 #include "util/cancel.h"

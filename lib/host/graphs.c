@@ -6,6 +6,7 @@
 
 #include "host/capture.h"
 #include "host/clock.h"
+#include "host/forks.h"
 #include "host/graphs.h"
 #include "host/life.h"
 #include "host/queue.h"

@@ -9,6 +9,7 @@
 _Thread_local struct host_entered host_entered;
 _Atomic uint64_t host_touched;
 _Atomic uint64_t host_misordered;
+struct lock host_opens_lock = LOCK_INIT(LOCK_HOST_OPENS);
 
 int host_check_entered(struct backend *be, const char *call)
 {

@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "host/device.h"
+#include "util/lock.h"
 
 struct host_small;
 struct host_space;
@@ -40,6 +41,9 @@ extern _Atomic uint64_t host_touched;
 
 /* What order.c found, of all backends. */
 extern _Atomic uint64_t host_misordered;
+
+/* The lock of the list of all open backends; acquired by host_acquire(). */
+extern struct lock host_opens_lock;
 
 static inline struct host_backend *host_backend(struct backend *be)
 {

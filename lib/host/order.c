@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 
+#include "host/forks.h"
 #include "host/opened.h"
 #include "host/order.h"
 #include "host/space-inside.h"

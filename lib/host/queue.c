@@ -14,7 +14,6 @@
 #include "host/queue.h"
 #include "util/error.h"
 
-struct lock host_opens_lock = LOCK_INIT(LOCK_HOST_OPENS);
 struct CUstream_st *host_streams;
 static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
 static struct CUstream_st *ready_orphans GUARDED_BY(host_streams_lock);
@@ -311,7 +310,7 @@ static void run_head(struct CUstream_st *stream)
 		host_queue_in_work = true;
 		lock_as_another(item->task.fn, item->task.data);
 		host_queue_in_work = false;
-		host_acquire(&host_streams_lock);
+		lock_acquire(&host_streams_lock);
 		stream->running = NULL;
 		pthread_cond_broadcast(&work_done);
 	}
@@ -509,41 +508,13 @@ GArray *host_queue_unordered(struct CUstream_st *stream)
 }
 
 /*
- * Locks that calls without a pool acquire, outermost first. The child of a process without pools goes on with its
- * streams, so they must not be half changed: a new lock is not enough. All other locks of the backend are a pool's, or
- * acquired for one, and a child has no pools of its parent's.
- */
-static struct lock *const over_fork[] = { &host_opens_lock, &host_streams_lock };
-
-bool _Atomic host_forks_watched;
-
-/* The handlers are registered in the child too. */
-static bool inherited;
-
-static void begin_host_fork(void) NO_LOCK_ANALYSIS;
-static void begin_host_fork(void)
-{
-	for (size_t i = 0; i < G_N_ELEMENTS(over_fork); i++)
-		lock_acquire(over_fork[i]);
-}
-
-static void end_host_fork(void) NO_LOCK_ANALYSIS;
-static void end_host_fork(void)
-{
-	for (size_t i = G_N_ELEMENTS(over_fork); i-- > 0; )
-		lock_release(over_fork[i]);
-}
-
-/*
  * Work that a thread had begun which the child lacks is pending again. The condition is new: the old one counts the
  * parent's waiters, and a broadcast would wait for them.
  */
-static void begin_host_child(void) NO_LOCK_ANALYSIS;
-static void begin_host_child(void)
+void host_queue_forked(void)
 {
 	struct CUstream_st *stream, *next;
 
-	inherited = true;
 	pthread_cond_init(&work_done, NULL);
 	for (stream = host_streams; stream; stream = next) {
 		next = stream->older;
@@ -552,21 +523,4 @@ static void begin_host_child(void)
 		stream->running = NULL;
 		note_head(stream);
 	}
-	end_host_fork();
-}
-
-/* Once more in a child that was forked meanwhile: handlers that are there twice would acquire the locks twice. */
-static void register_handlers(void)
-{
-	if (!inherited)
-		pthread_atfork(begin_host_fork, end_host_fork, begin_host_child);
-	host_forks_watched = true;
-}
-
-/* Not at load, where nothing of the library runs. */
-void host_watch_forks(void)
-{
-	static pthread_once_t watched = PTHREAD_ONCE_INIT;
-
-	pthread_once(&watched, register_handlers);
 }

@@ -4,7 +4,6 @@
 #define HOST_QUEUE_H
 
 #include <glib.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -99,30 +98,6 @@ struct CUstream_st {
 
 /* One lock for all streams, as a wait or a completion goes through several; acquired by host_acquire(). */
 extern struct lock host_streams_lock;
-
-/* The lock of the open backends; acquired by host_acquire(). */
-extern struct lock host_opens_lock;
-
-/* Whether a fork() waits for the two locks. */
-extern bool _Atomic host_forks_watched;
-
-/**
- * host_watch_forks() - have fork() wait for the two locks
- */
-void host_watch_forks(void);
-
-/**
- * host_acquire() - acquire a lock that calls of vpmm-host.h need without a pool
- * @lock: host_opens_lock or host_streams_lock; see lock_acquire()
- *
- * From the first call on, a fork() waits until no thread holds either.
- */
-static inline void host_acquire(struct lock *lock) ACQUIRE(lock)
-{
-	if (!atomic_load_explicit(&host_forks_watched, memory_order_relaxed))
-		host_watch_forks();
-	lock_acquire(lock);
-}
 
 /* All streams, the newest first. */
 extern struct CUstream_st *host_streams GUARDED_BY(host_streams_lock);
@@ -307,5 +282,10 @@ extern _Atomic unsigned int host_queue_works_count;
  * Return: of struct host_pending; NULL: none is in a queue.
  */
 GArray *host_queue_unordered(struct CUstream_st *stream) REQUIRES(host_streams_lock);
+
+/**
+ * host_queue_forked() - go on in a child with the streams of its parent
+ */
+void host_queue_forked(void) REQUIRES(host_streams_lock);
 
 #endif /* HOST_QUEUE_H */

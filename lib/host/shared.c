@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "host/forks.h"
 #include "host/opened.h"
 #include "host/shared.h"
 #include "host/space.h"

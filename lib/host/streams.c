@@ -8,6 +8,7 @@
 #include "host/capture.h"
 #include "host/clock.h"
 #include "host/device.h"
+#include "host/forks.h"
 #include "host/queue.h"
 #include "host/streams.h"
 #include "util/error.h"

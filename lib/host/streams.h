@@ -14,6 +14,7 @@
 
 #include <stdint.h>
 
+#include "host/forks.h"
 #include "host/queue.h"
 #include "vpmm-host.h"
 
