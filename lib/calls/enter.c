@@ -31,6 +31,7 @@ static void hear_silent(struct vpmm_pool *pool, struct stream *stream, struct CU
 void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
 {
 	lock_assert_held(&pool->core.lock);
+	counts_begin(&pool->core.counts);
 	idle_forget_streams(&pool->pending, stream);
 	if (g_hash_table_size(pool->pending.silent))
 		hear_silent(pool, stream, handle);

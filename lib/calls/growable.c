@@ -163,7 +163,6 @@ static int map_at(struct core *core, uint64_t addr, const struct request *reques
 	size_t kept;
 	int err = 0;
 
-	counts_begin(&core->counts);
 	order_init(&order, request->stream);
 	order_add_event(&order, behind);
 	kept = still_mapped(core, addr, request->size, &order);

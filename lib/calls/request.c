@@ -60,7 +60,6 @@ int request_memory(struct vpmm_pool *pool, const struct policy *policy, struct r
 	int err;
 
 	lock_assert_held(&pool->core.lock);
-	counts_begin(&pool->core.counts);
 	err = policy->malloc(&pool->core, request, addr);
 	for (int round = 0; err == -ENOMEM && round < RECLAIM_ROUNDS; round++) {
 		request->frugal = true;

@@ -55,7 +55,7 @@ struct counts {
 };
 
 /**
- * counts_begin() - begin an allocation, or a change of a block's size: it counts once, however many steps it takes
+ * counts_begin() - begin a call: it counts once in @defrags and in @grows, however many steps it takes
  * @counts: the pool's
  */
 static inline void counts_begin(struct counts *counts)

@@ -281,20 +281,26 @@ bool event_covers(const struct event *event, const struct event *other)
 }
 
 /*
- * Makes the record that cache_mark() has put off: behind more than it would have been then. -EBUSY: a capture is in the
- * way.
+ * Makes the record that cache_mark() has put off: behind more than it would have been then. While a capture is in the
+ * way, it stays put off.
  */
 static int event_catch_up(struct event *event)
 {
 	struct backend *be = event->stream->map->backend;
+	struct error_kept kept;
 	uint64_t id;
 	int err;
 
 	if (!event->put_off)
 		return 0;
+	error_keep(&kept);
 	err = be->ops->stream_id(be, STREAM_LEGACY, &id);
 	if (!err)
 		err = be->ops->event_record(be, event->handle, STREAM_LEGACY);
+	if (err == -EBUSY) {
+		error_restore(&kept);
+		return 0;
+	}
 	if (err)
 		return err;
 	event->put_off = false;
@@ -305,18 +311,11 @@ static int event_catch_up(struct event *event)
 static int event_is_complete(struct event *event, int *complete)
 {
 	struct backend *be = event->stream->map->backend;
-	struct error_kept kept;
 	int err;
 
-	error_keep(&kept);
-	err = event_catch_up(event);
-	if (!err)
-		return be->ops->event_query(be, event->handle, complete);
-	if (err != -EBUSY)
-		return err;
-	error_restore(&kept);
 	*complete = 0;
-	return 0;
+	err = event_catch_up(event);
+	return err || event->put_off ? err : be->ops->event_query(be, event->handle, complete);
 }
 
 /* The event, and all before it: none of those is later in the stream, even if its record is still to be made. */
@@ -408,21 +407,15 @@ int stream_poll_some(struct stream_map *map)
 	return err;
 }
 
-/* The host waits. While a capture keeps a record from being made, it waits for the device. */
+/* The host waits: for the device, while a capture keeps the record from being made. */
 static int sync_one(struct event *event)
 {
 	struct backend *be = event->stream->map->backend;
-	struct error_kept kept;
 	int err;
 
-	error_keep(&kept);
 	err = event_catch_up(event);
-	if (!err) {
-		err = be->ops->event_sync(be, event->handle);
-	} else if (err == -EBUSY) {
-		error_restore(&kept);
-		err = be->ops->sync(be);
-	}
+	if (!err)
+		err = event->put_off ? be->ops->sync(be) : be->ops->event_sync(be, event->handle);
 	if (!err)
 		event_pass_up_to(event);
 	return err;
@@ -431,19 +424,15 @@ static int sync_one(struct event *event)
 static int wait_one(struct event *event, struct CUstream_st *handle)
 {
 	struct backend *be = event->stream->map->backend;
-	struct error_kept kept;
 	int err;
 
 	if (event->passed)
 		return 0;
-	error_keep(&kept);
 	err = event_catch_up(event);
-	if (err == -EBUSY) {
-		error_restore(&kept);
-		return sync_one(event);
-	}
 	if (err)
 		return err;
+	if (event->put_off)
+		return sync_one(event);
 	event->waited = true;
 	return be->ops->stream_wait(be, handle, event->handle);
 }

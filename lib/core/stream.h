@@ -503,7 +503,7 @@ static inline bool event_pending(const struct event *event)
 	return event && !event->passed;
 }
 
-/* What the backend may ask whether an event is complete that has passed; NULL: nothing was recorded for it. */
+/* The driver's event, for the backend to see that it is complete; NULL: there is none, or it was never recorded. */
 static inline struct backend_event *event_recorded(const struct event *event)
 {
 	return event && !event->put_off ? event->handle : NULL;

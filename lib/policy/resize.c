@@ -91,7 +91,6 @@ static int fill_hole(struct core *core, const struct region *region, const struc
 	uint64_t addr;
 	int err = 0;
 
-	counts_begin(&core->counts);
 	region_decide(&core->regions);
 	run = free_behind(region, more);
 	for (hole = region->next; hole && region_is_free(hole);)
@@ -251,7 +250,6 @@ int remap_map(struct core *core, const struct region *region, const struct reque
 	int err = 0;
 
 	lock_assert_held(&core->lock);
-	counts_begin(&core->counts);
 	*worthwhile = false;
 	if (region->chunk->map != &core->regions ||
 	    (!request->frugal && (!core->regions.keeps || region->size < (size_t)tuning_remap_least * MIB)))
