@@ -195,6 +195,13 @@ opening()
 		done
 }
 
+# printing DIR: sources that print to standard error by fprintf(), which may take half of a small stack; text_warn() does
+# not. util/lock.c of a debug build ends the program.
+printing()
+{
+	(cd "$1" && grep -lE '\<fprintf\(stderr' ./*/*.c 2>/dev/null) | sed 's,^\./,,' | grep -vx 'util/lock\.c'
+}
+
 # A tree that breaks each rule once.
 plant()
 {
@@ -210,6 +217,7 @@ plant()
 	printf 'return dlsym(RTLD_DEFAULT, "below");\n' >"$work/planted/util/look.c"
 	printf 'return write(fd, text, length);\n' >"$work/planted/util/grow.c"
 	printf 'return open(name, O_RDONLY);\n' >"$work/planted/util/open.c"
+	printf 'fprintf(stderr, "below");\n' >"$work/planted/util/print.c"
 	printf 'static int below(int of,\n\t\t int other)\n{\n\treturn of + other;\n}\n' >"$work/planted/util/below.c"
 	for file in core/below calls/above; do
 		sed '/#include/d' "$work/planted/$file.c" >"$work/plain.c"
@@ -239,6 +247,7 @@ verdict "a plan changes nothing" "$(planned "$top_srcdir/lib")"
 verdict "no lookup leaves its error to the program" "$(telling "$top_srcdir/lib")"
 verdict "no file grows beyond the limit of its size" "$(growing "$top_srcdir/lib")"
 verdict "no file has the number of a standard descriptor" "$(opening "$top_srcdir/lib")"
+verdict "no message takes a small stack" "$(printing "$top_srcdir/lib")"
 
 plant >"$work/planted.log" 2>&1 || { cat "$work/planted.log" >&2; exit 1; }
 includes "$work/planted" | judge >"$work/out"
@@ -269,4 +278,6 @@ growing "$work/planted" >"$work/out"
 verdict "a file that grows unasked is found" "$(says out "util/grow.c")"
 opening "$work/planted" >"$work/out"
 verdict "a file that is opened and not moved is found" "$(says out "util/open.c")"
+printing "$work/planted" >"$work/out"
+verdict "a message that does is found" "$(says out "util/print.c")"
 echo "1..$count"
