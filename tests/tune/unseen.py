@@ -285,6 +285,55 @@ def training(p):
         p.free(*gradients, *kept)
 
 
+def encoder(p):
+    """A text encoder in mixed precision, batches of 16 texts. The optimizer's state comes with the first step."""
+    width, layers = 768, 8
+    matrices = [width * width] * 4 + [4 * width * width] * 2
+    tables = [30522 * width, 512 * width]
+    for size in tables + matrices * layers:
+        p.malloc(4 * size)
+    for step in range(60):
+        tokens = 16 * max(p.random.randint(32, 480) for _ in range(16))
+        half, full, wide = 2 * tokens * width, 4 * tokens * width, 8 * tokens * width
+        copies, gradients, kept = [], [], []
+        state = p.malloc(full)
+        for _ in range(layers):
+            saved = []
+            for size in matrices:
+                saved.append(p.malloc(wide if size == matrices[-1] and saved else half))
+                copies.append(p.malloc(2 * size))
+                out = p.malloc(wide if len(copies) % 6 == 5 else half)
+                if len(copies) % 6 in (1, 2, 3, 5):
+                    saved.append(out)
+                    continue
+                saved.append(p.malloc(half // 2))
+                dropped = p.malloc(half)
+                p.free(out)
+                saved += [p.malloc(full), state]
+                p.free(dropped)
+                state = p.malloc(full)
+            kept.append(saved)
+        gradient = p.malloc(full)
+        p.free(state)
+        while kept:
+            saved = kept.pop()
+            for size in reversed(matrices):
+                passing = p.malloc(wide if size == matrices[-1] else half)
+                rounded = p.malloc(2 * size)
+                gradients.append(p.malloc(4 * size))
+                p.free(rounded, *[saved.pop() for _ in range(min(3, len(saved)))])
+                gradient = p.moved(gradient, full)
+                p.free(passing)
+            p.free(*saved)
+        gradients += [p.malloc(4 * size) for size in tables]
+        p.free(gradient, *copies)
+        if not step:
+            for size in tables + matrices * layers:
+                p.malloc(4 * size)
+                p.malloc(4 * size)
+        p.free(*gradients)
+
+
 def powers(p):
     """Few sizes of many are common, and few blocks live long."""
     sizes, ends = [int(256 * KIB * (i + 1) ** 1.2) for i in range(200)], []
@@ -295,8 +344,8 @@ def powers(p):
         heapq.heappush(ends, (step + min(8000, int(4 * p.random.paretovariate(.7))), p.malloc(size)))
 
 
-PROGRAMS = [adapters, bursts, diffusion, experts, graph_samples, hand_over, hash_join, leftovers, powers, proofs,
-            refinement, serving, streams, tides, training]
+PROGRAMS = [adapters, bursts, diffusion, encoder, experts, graph_samples, hand_over, hash_join, leftovers, powers,
+            proofs, refinement, serving, streams, tides, training]
 
 
 def best_fit(records):
