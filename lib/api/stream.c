@@ -149,17 +149,11 @@ struct trimming {
 	uint64_t released;
 };
 
-/* The mappings of a paused tag have no memory. */
-static uint64_t bytes_held(const struct core *core)
-{
-	return core->extents.hollow ? 0 : core_mapped(core);
-}
-
 static int add_held(struct vpmm_pool *pool, void *data)
 {
 	struct trimming *it = data;
 
-	it->held += bytes_held(&pool->core);
+	it->held += core_resident(&pool->core);
 	return 0;
 }
 
@@ -167,7 +161,7 @@ static int add_held(struct vpmm_pool *pool, void *data)
 static int trim_each(struct vpmm_pool *pool, void *data)
 {
 	struct trimming *it = data;
-	uint64_t bytes = 0, before = pool->core.extents.given_back, held = bytes_held(&pool->core);
+	uint64_t bytes = 0, before = pool->core.extents.given_back, held = core_resident(&pool->core);
 	uint64_t others = it->held - MIN(it->held, held), keep = it->keep - MIN(it->keep, others);
 	int err;
 
@@ -182,7 +176,7 @@ static int trim_each(struct vpmm_pool *pool, void *data)
 	if (!err && !pool->arena)
 		note(pool, NULL, .op = RECORD_TRIM, .bytes = it->keep);
 	it->released += bytes;
-	it->held -= MIN(it->held, held - bytes_held(&pool->core));
+	it->held -= MIN(it->held, held - core_resident(&pool->core));
 	return err;
 }
 

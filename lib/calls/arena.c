@@ -71,7 +71,7 @@ static void add_arena(struct vpmm_pool *arena, struct vpmm_tag_stats *stats)
 
 	lock_acquire(&arena->core.lock);
 	hollow = arena->core.extents.hollow;
-	stats->mapped += hollow ? 0 : core_mapped(&arena->core);
+	stats->mapped += core_resident(&arena->core);
 	lock_release(&arena->core.lock);
 	if (hollow)
 		stats->paused = stats->live - stats->kept;

@@ -440,6 +440,7 @@ int resume_arena(struct tags *tags, struct vpmm_pool *pool)
 		set_state(pool, ARENA_PAUSED);
 	} else {
 		hollow_end(&pool->core);
+		account_note_taken(&pool->core);
 		note_pause(pool, RECORD_RESUME, false);
 		set_state(pool, ARENA_AWAKE);
 		atomic_store(&pool->arena->saved_bytes, 0);

@@ -157,8 +157,8 @@ int stats_reset_peaks(struct vpmm_pool *pool)
 	if (err)
 		return err;
 	account_reset(&core->account);
-	core->peak_mapped = core_mapped(core);
-	core->peak_taken = core_mapped(core) + core->shareable + core->shared + small;
+	core->peak_mapped = core_resident(core);
+	core->peak_taken = core_resident(core) + core->shareable + core->shared + small;
 	core->peak_small = small;
 	core->small_past = peak;
 	atomic_store(&core->extents.own_most, atomic_load(&core->extents.own_taken) + small);

@@ -287,7 +287,7 @@ static void note_most(struct extent_map *map, uint64_t small)
 
 void account_note_taken(struct core *core)
 {
-	uint64_t mapped = core_mapped(core);
+	uint64_t mapped = core_resident(core);
 	uint64_t small = 0, peak = 0;
 	struct error_kept kept;
 

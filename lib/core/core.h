@@ -248,6 +248,12 @@ static inline uint64_t core_mapped(const struct core *core)
 	return core->extents.bytes;
 }
 
+/* Those of them that are in the device now: the mappings of a paused tag have no memory. */
+static inline uint64_t core_resident(const struct core *core)
+{
+	return core->extents.hollow ? 0 : core_mapped(core);
+}
+
 /* Bytes that it may keep: VPMM_KEEP is of a pool and its arenas together, so each keeps what the others do not hold. */
 static inline uint64_t core_keep(const struct core *core)
 {

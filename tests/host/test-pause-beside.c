@@ -436,6 +436,33 @@ static void test_zero(void)
 	}
 }
 
+/* After a reset of the peaks, memory of a paused tag counts from its resume on, also if a pause follows at once. */
+static void test_peaks(void)
+{
+	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE);
+	struct vpmm_stats stats;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	tag_malloc(f.pool, tag, 8 * PAGE, 1, f.streams[0]);
+	fixture_malloc(&f, 2, f.streams[0]);
+	assert_ok(vpmm_pause(f.pool, tag, 0));
+	assert_ok(vpmm_pool_reset_peaks(f.pool));
+	for (int i = 0; i < 2; i++) {
+		stats = fixture_stats(&f);
+		g_assert_cmpuint(stats.mapped, ==, 2 * PAGE);
+		g_assert_cmpuint(stats.peak_mapped, ==, stats.mapped);
+		g_assert_cmpuint(stats.peak_taken, ==, stats.mapped);
+		g_assert_cmpuint(stats.peak_live, ==, 10 * PAGE);
+	}
+	assert_ok(vpmm_resume(f.pool, tag, f.streams[0]));
+	assert_ok(vpmm_pause(f.pool, tag, 0));
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(stats.peak_mapped, >=, 8 * PAGE);
+	g_assert_cmpuint(stats.peak_taken, ==, 10 * PAGE);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	int result;
@@ -446,6 +473,7 @@ int main(int argc, char **argv)
 	fixture_add_rows("/pause-beside", calls, test_call);
 	g_test_add_func("/pause-beside/limits", test_limits);
 	g_test_add_func("/pause-beside/zero", test_zero);
+	g_test_add_func("/pause-beside/peaks", test_peaks);
 	result = g_test_run();
 	budget_remove_folder();
 	return result;
