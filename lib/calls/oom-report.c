@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "budget/budget.h"
+#include "calls/arena.h"
 #include "calls/pool.h"
 #include "calls/query.h"
 #include "calls/request.h"
@@ -229,6 +230,22 @@ static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, 
 				"ask for less");
 }
 
+/* Of the pool and its arenas: a request of one finds too little because of what all of them hold. */
+static void say_stacks(struct vpmm_pool *pool, GString *text)
+{
+	struct vpmm_pool *parent = pool->arena ? pool->arena->parent : pool;
+	GPtrArray *samplers;
+
+	if (!parent->core.sampler)
+		return;
+	samplers = g_ptr_array_new();
+	g_ptr_array_add(samplers, parent->core.sampler);
+	for_each_arena(arena, pool_tags(parent))
+		g_ptr_array_add(samplers, arena->core.sampler);
+	sampler_name(samplers, STACKS_NAMED, text);
+	g_ptr_array_free(samplers, TRUE);
+}
+
 bool is_exhausted_elsewhere(void)
 {
 	enum lack lack = lack_of(error_get());
@@ -252,8 +269,7 @@ int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *h
 		g_string_append(text, "ask for less than the device has");
 	else
 		say_remedies(pool, text, lack, size, live, others, chosen);
-	if (pool->core.sampler)
-		sampler_name(pool->core.sampler, STACKS_NAMED, text);
+	say_stacks(pool, text);
 	error_set(-ENOMEM, "%s", text->str);
 	g_string_free(text, TRUE);
 	return error_add(-ENOMEM, "%s wanted", amount(size).text);

@@ -276,17 +276,14 @@ static gint compare_stacks(gconstpointer a, gconstpointer b)
 }
 
 REQUIRES(samples_lock)
-static GPtrArray *sort_stacks(const struct sampler *sampler)
+static void add_stacks(const struct sampler *sampler, GPtrArray *stacks)
 {
-	GPtrArray *sorted = g_ptr_array_new();
 	GHashTableIter iter;
 	gpointer stack;
 
 	g_hash_table_iter_init(&iter, sampler->stacks);
 	while (g_hash_table_iter_next(&iter, NULL, &stack))
-		g_ptr_array_add(sorted, stack);
-	g_ptr_array_sort(sorted, compare_stacks);
-	return sorted;
+		g_ptr_array_add(stacks, stack);
 }
 
 static uint64_t count_blocks(const struct stack *stack)
@@ -310,10 +307,11 @@ static void write_stack(const struct stack *stack, GString *out)
 
 void sampler_write(struct sampler *sampler, GString *out)
 {
-	GPtrArray *sorted;
+	GPtrArray *sorted = g_ptr_array_new();
 
 	lock_acquire(&samples_lock);
-	sorted = sort_stacks(sampler);
+	add_stacks(sampler, sorted);
+	g_ptr_array_sort(sorted, compare_stacks);
 	g_string_append_printf(out, "stacks: %u, of one allocation in %zu bytes\n", sorted->len, sampler->interval);
 	for (guint i = 0; i < sorted->len; i++)
 		write_stack(sorted->pdata[i], out);
@@ -344,12 +342,14 @@ static void name_stack(const struct stack *stack, GString *out)
 	}
 }
 
-void sampler_name(struct sampler *sampler, unsigned int most, GString *out)
+void sampler_name(const GPtrArray *samplers, unsigned int most, GString *out)
 {
-	GPtrArray *sorted;
+	GPtrArray *sorted = g_ptr_array_new();
 
 	lock_acquire(&samples_lock);
-	sorted = sort_stacks(sampler);
+	for (guint i = 0; i < samplers->len; i++)
+		add_stacks(samplers->pdata[i], sorted);
+	g_ptr_array_sort(sorted, compare_stacks);
 	for (guint i = 0; i < MIN(sorted->len, most) && ((const struct stack *)sorted->pdata[i])->live; i++)
 		name_stack(sorted->pdata[i], out);
 	lock_release(&samples_lock);

@@ -80,12 +80,12 @@ void sampler_write(struct sampler *sampler, GString *out);
 
 /**
  * sampler_name() - name the stacks that hold most in a few words
- * @sampler: the sampler
+ * @samplers: of the pools whose stacks are compared
  * @most: how many of them
  * @out: receives a line for each
  *
  * Context: core.lock may be held.
  */
-void sampler_name(struct sampler *sampler, unsigned int most, GString *out);
+void sampler_name(const GPtrArray *samplers, unsigned int most, GString *out);
 
 #endif /* SAMPLER_H */

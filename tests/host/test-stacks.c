@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "support/fixture.h"
+#include "host/tag-fixture.h"
 #include "trace/sampler.h"
 
 #define MIB ((size_t)1 << 20)
@@ -358,6 +358,29 @@ static void test_exhausted(void)
 	fixture_close(&f);
 }
 
+/* Memory under a tag with an arena counts like the rest, whichever of the two finds too little. */
+static void test_exhausted_tags(void)
+{
+	static const char *const held = "*\nheld: 300 MiB in 1 blocks by *\nheld: 100 MiB in 1 blocks by *";
+	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE);
+	void *ptr = NULL;
+
+	for (int first = 0; first < 2; first++) {
+		open_pool(1, NULL);
+		for (int i = 0; i < 2; i++) {
+			vpmm_tag_set(i == first ? tag : 0);
+			allocate_here((i ? 300 : 100) * MIB);
+		}
+		for (int i = 0; i < 2; i++) {
+			vpmm_tag_set(i ? tag : 0);
+			assert_error(vpmm_malloc(f.pool, &ptr, 200 * MIB, f.streams[0]), ENOMEM, "limit");
+			g_assert_true(g_pattern_match_simple(held, vpmm_last_error()));
+		}
+		vpmm_tag_set(0);
+		fixture_close(&f);
+	}
+}
+
 static void test_oom_dump(void)
 {
 	char *name = g_strdup_printf("%s/vpmm-oom-%%p-%%%%", g_get_tmp_dir()), *text;
@@ -425,6 +448,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/stacks/ended-meanwhile", test_ended_meanwhile);
 	g_test_add_func("/stacks/twice", test_twice);
 	g_test_add_func("/stacks/exhausted", test_exhausted);
+	g_test_add_func("/stacks/exhausted/tags", test_exhausted_tags);
 	g_test_add_func("/stacks/oom-dump", test_oom_dump);
 	g_test_add_func("/stacks/no-oom-dump", test_no_dump);
 	return g_test_run();
