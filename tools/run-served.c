@@ -95,6 +95,7 @@ static char **tell_stacks(FILE *out, char **lines)
 
 	for (at = lines; *at && **at != '{'; at++)
 		stacks_add_line(stacks, *at);
+	stacks_sort(stacks);
 	while (hold < stacks->len && ((const struct stack *)stacks->pdata[hold])->live)
 		hold++;
 	if (stacks->len)

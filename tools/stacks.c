@@ -97,6 +97,20 @@ void stacks_add_line(GPtrArray *stacks, const char *line)
 	}
 }
 
+static gint compare_live(gconstpointer a, gconstpointer b)
+{
+	const struct stack *x = *(const struct stack *const *)a, *y = *(const struct stack *const *)b;
+
+	if (x->live != y->live)
+		return x->live > y->live ? -1 : 1;
+	return (x->peak < y->peak) - (x->peak > y->peak);
+}
+
+void stacks_sort(GPtrArray *stacks)
+{
+	g_ptr_array_sort(stacks, compare_live);
+}
+
 static int read_text(const char *name, GString *text)
 {
 	struct input *input;
@@ -130,6 +144,7 @@ int stacks_load(const char *name, GPtrArray **stacks)
 	lines = g_strsplit(text->str, "\n", -1);
 	for (char **line = lines; *line; line++)
 		stacks_add_line(*stacks, *line);
+	stacks_sort(*stacks);
 	if ((*stacks)->len)
 		return 0;
 	g_ptr_array_unref(*stacks);

@@ -56,9 +56,17 @@ GPtrArray *stacks_new(void);
 void stacks_add_line(GPtrArray *stacks, const char *line);
 
 /**
+ * stacks_sort() - put those first that hold most, and of those that hold nothing, those that held most
+ * @stacks: of struct stack
+ *
+ * A dump has a list for the pool, and one for each pausable tag.
+ */
+void stacks_sort(GPtrArray *stacks);
+
+/**
  * stacks_load() - read the stacks of a dump
  * @name: of the file; "-": standard input
- * @stacks: receives them, of struct stack, for g_ptr_array_unref()
+ * @stacks: receives them, sorted, of struct stack, for g_ptr_array_unref()
  *
  * Return: 0; -EBADMSG: the file has none.
  */
@@ -71,8 +79,8 @@ int stacks_load(const char *name, GPtrArray **stacks);
 void stacks_resolve(GPtrArray *stacks);
 
 /**
- * stacks_print() - write them as text, those that hold most first
- * @stacks: of struct stack
+ * stacks_print() - write them as text
+ * @stacks: of struct stack, sorted
  * @most: how many
  * @out: where to
  */

@@ -24,6 +24,10 @@ stack live 512 blocks 1 peak 1024
     #1 work (/home/user/some (odd) file.py:17)
     #2 <module> (/home/user/some (odd) file.py:20)
 stack live 0 blocks 0 peak 99
+tag: a
+stacks: 1, of one allocation in 524288 bytes
+stack live 2097152 blocks 1 peak 2097152
+    #0 known (/no/such/object.so+0x1234)
 requests: 0, of those that no cache served
 END
 gzip -c "$work/dump" >"$work/dump.gz"
@@ -33,6 +37,9 @@ verdict "the stacks as text" "$(run 0 vpmm-replay --export=stacks "$work/dump"; 
 	says out "    known (/no/such/object.so+0x1234)"
 	says out "    work (/home/user/some (odd) file.py:17)"
 	says out "512 B in 1 block, at most 1.00 KiB:")"
+verdict "those that hold most first, of the pool and of its tags" "$(run 0 vpmm-replay --export=stacks "$work/dump"
+	order=$(sed -n 's/ in .*, at most .*//p' "$work/out" | tr '\n' ' ')
+	[ "$order" = "4.00 MiB 2.00 MiB 512 B 0 B " ] || cat "$work/out")"
 if [ -n "$start" ] && addr2line -e "$program" "0x$start" 2>/dev/null | grep -q hold-pools.c:; then
 	verdict "functions and lines of the source" "$(run 0 vpmm-replay --export=stacks "$work/dump.gz"
 		grep -q '    main (.*hold-pools.c:[0-9]*)$' "$work/out" || cat "$work/out")"
