@@ -369,7 +369,9 @@ static int check_others(void)
 	bool on;
 	int err;
 
-	err = env_switch("VPMM_PAUSE_POISON", &on);
+	err = env_switch("VPMM_PAUSABLE", &on);
+	if (!err)
+		err = env_switch("VPMM_PAUSE_POISON", &on);
 	if (!err)
 		err = env_keep("VPMM_PAUSE_HOST", &bytes);
 	if (!err)

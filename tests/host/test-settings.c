@@ -199,7 +199,7 @@ static void test_switches(void)
 /* A bad setting that is no option is noticed when the others are read, and not where it is used. */
 static void test_others(void)
 {
-	static const char *const names[] = { "VPMM_PAUSE_POISON", "VPMM_PAUSE_HOST", "VPMM_HOST_KEEP" };
+	static const char *const names[] = { "VPMM_PAUSABLE", "VPMM_PAUSE_POISON", "VPMM_PAUSE_HOST", "VPMM_HOST_KEEP" };
 	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host" };
 	struct vpmm_pool *pool;
 

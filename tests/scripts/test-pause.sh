@@ -133,7 +133,9 @@ verdict "a process that ends meanwhile" "$(
 verdict "a process that cannot be paused" "$(
 	start --top "$program" plain=1x4 say=ready line
 	run 1 vpmm-pause $pid; says err "process $pid cannot be paused: it has no pool (yet)"; finish)"
-verdict "only with 0 or 1" "$(VPMM_PAUSABLE=often vpmm-run "$program" plain=1x4 2>"$work/err"
+verdict "only with 0 or 1" "$(run 2 env VPMM_PAUSABLE=often vpmm-run "$program" plain=1x4
+	says err "vpmm-run: vpmm_opts_from_env: VPMM_PAUSABLE=often: expected off, on, none, 0 or 1"
+	VPMM_PAUSABLE=often LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$object "$program" plain=1x4 2>"$work/err"
 	says err "libvpmm-preload: VPMM_PAUSABLE=often: expected off, on, none, 0 or 1")"
 # A terminal would obey what another user's process answers.
 cat >"$work/answer.py" <<'END'
