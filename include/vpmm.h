@@ -753,8 +753,9 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
  *	block belongs to it afterwards, as if it had been allocated for it
  *
  * The contents are kept up to the smaller of both sizes; what comes behind is as vpmm_malloc() gives it. The block
- * stays where it is if there is room behind it, or if it becomes smaller. Otherwise it moves to another address, a
- * large block by remapping, a small one by a copy on @stream, and the old address is freed on @stream. In each case
+ * stays where it is if there is room behind it, or if it becomes smaller and not a small request: one below a sixteenth
+ * of a page, or below a page with VPMM_SMALL_DRIVER. Otherwise it moves to another address, a large block by
+ * remapping, a small one by a copy on @stream, and the old address is freed on @stream. In each case
  * @stream waits for the streams that vpmm_use() has named, which are to be named anew if they use the block again. On
  * failure the block is as it was, at the same address.
  *
@@ -1224,6 +1225,7 @@ int vpmm_pause_prepare(struct vpmm_pool *pool, vpmm_tag tag);
  * count as live and can be freed. No kernel may access them. Other calls on them, and allocations under the tag, return
  * -EBUSY. Blocks with VPMM_TAG_STAY, of VPMM_SHAREABLE and those that the driver's allocator serves keep their memory.
  * Memory of graphs that were captured under the tag goes too: do not launch them until vpmm_resume() has returned.
+ * Captures that are under way go on.
  *
  * On failure nothing is paused. With VPMM_TAG_ALL that holds for each tag, and the tags that this call has paused are
  * resumed.
@@ -1233,7 +1235,7 @@ int vpmm_pause_prepare(struct vpmm_pool *pool, vpmm_tag tag);
  *	-EINVAL there is no such tag, it is not pausable, or @flags has an unknown bit,
  *	-ENOMEM not enough host memory,
  *	-ENOTSUP the driver has no host memory that the device can copy to; VPMM_PAUSE_DROP needs none,
- *	-EBUSY a stream is under capture, or another thread pauses or resumes the tag,
+ *	-EBUSY another thread pauses or resumes the tag,
  *	or another error of the driver.
  * Since: 0.1
  */
@@ -1256,7 +1258,8 @@ int vpmm_pause(struct vpmm_pool *pool, vpmm_tag tag, unsigned int flags);
  * Return: 0, also if the tag is not paused, or
  *	-EINVAL there is no such tag, it is not pausable, or @stream is not a stream,
  *	-ENOMEM not enough device memory, or beyond the limit of the pool,
- *	-EBUSY a stream is under capture, or another thread pauses or resumes the tag,
+ *	-EBUSY another thread pauses or resumes the tag, or @stream is under capture, or is the legacy default stream
+ *	while another is,
  *	or another error of the driver.
  * Since: 0.1
  */
