@@ -112,21 +112,27 @@ static int event_handle(struct stream_map *map, struct backend_event **handle)
 	return *handle ? 0 : map->backend->ops->event_create(map->backend, handle);
 }
 
+/* Under the cache's lock, so that the numbers follow the order of the records: other threads record the mark. */
+static int record_next(struct stream *stream, struct CUstream_st *handle, struct backend_event *event, uint64_t *seq)
+{
+	struct backend *be = stream->map->backend;
+	int err;
+
+	brief_acquire(&stream->cache->lock);
+	err = be->ops->event_record(be, event, handle);
+	if (!err)
+		*seq = ++stream->cache->recorded;
+	brief_release(&stream->cache->lock);
+	return err;
+}
+
 int stream_record_reserved(struct stream *stream, struct CUstream_st *handle, struct backend_event **reserved,
 			   struct event **event)
 {
-	struct backend *be = stream->map->backend;
 	uint64_t seq = 0;
 	int err;
 
-	/*
-	 * Under the cache's lock, so that the numbers follow the order of the records: other threads record the mark.
-	 */
-	brief_acquire(&stream->cache->lock);
-	err = be->ops->event_record(be, *reserved, handle);
-	if (!err)
-		seq = ++stream->cache->recorded;
-	brief_release(&stream->cache->lock);
+	err = record_next(stream, handle, *reserved, &seq);
 	if (err)
 		return err;
 	*event = stream_adopt(stream, *reserved, seq);
@@ -281,41 +287,31 @@ bool event_covers(const struct event *event, const struct event *other)
 }
 
 /*
- * Makes the record that cache_mark() has put off: behind more than it would have been then. While a capture is in the
- * way, it stays put off.
+ * Moves from a pending event to the one to ask in its place: the first from there on that is recorded, or the last,
+ * which is recorded now. So records are made in the order of their numbers, and no event is complete before an earlier
+ * one. While a capture is in the way, the last stays put off.
  */
-static int event_catch_up(struct event *event)
+static int event_catch_up(struct event **event)
 {
-	struct backend *be = event->stream->map->backend;
+	struct backend *be = (*event)->stream->map->backend;
 	struct error_kept kept;
 	uint64_t id;
 	int err;
 
-	if (!event->put_off)
+	while ((*event)->put_off && (*event)->link.next)
+		*event = (*event)->link.next->data;
+	if (!(*event)->put_off)
 		return 0;
 	error_keep(&kept);
 	err = be->ops->stream_id(be, STREAM_LEGACY, &id);
 	if (!err)
-		err = be->ops->event_record(be, event->handle, STREAM_LEGACY);
+		err = record_next((*event)->stream, STREAM_LEGACY, (*event)->handle, &(*event)->seq);
 	if (err == -EBUSY) {
 		error_restore(&kept);
 		return 0;
 	}
-	if (err)
-		return err;
-	event->put_off = false;
-	event->more = 0;
-	return 0;
-}
-
-static int event_is_complete(struct event *event, int *complete)
-{
-	struct backend *be = event->stream->map->backend;
-	int err;
-
-	*complete = 0;
-	err = event_catch_up(event);
-	return err || event->put_off ? err : be->ops->event_query(be, event->handle, complete);
+	(*event)->put_off = err;
+	return err;
 }
 
 /* The event, and all before it: none of those is later in the stream, even if its record is still to be made. */
@@ -327,25 +323,18 @@ static void event_pass_up_to(struct event *event)
 	event_unref(event);
 }
 
-/* The first event that is recorded, if there is one. */
-static struct event *event_to_ask(const struct stream *stream)
-{
-	for (const GList *link = stream->pending.head; link; link = link->next) {
-		if (!((struct event *)link->data)->put_off)
-			return link->data;
-	}
-	return stream->pending.head->data;
-}
-
 int stream_poll(struct stream *stream)
 {
-	int complete;
+	struct backend *be = stream->map->backend;
 	int err;
 
 	while (stream->pending.head) {
-		struct event *event = event_to_ask(stream);
+		struct event *event = stream->pending.head->data;
+		int complete = 0;
 
-		err = event_is_complete(event, &complete);
+		err = event_catch_up(&event);
+		if (!err && !event->put_off)
+			err = be->ops->event_query(be, event->handle, &complete);
 		if (err)
 			return err;
 		if (!complete) {
@@ -413,7 +402,7 @@ static int sync_one(struct event *event)
 	struct backend *be = event->stream->map->backend;
 	int err;
 
-	err = event_catch_up(event);
+	err = event_catch_up(&event);
 	if (!err)
 		err = event->put_off ? be->ops->sync(be) : be->ops->event_sync(be, event->handle);
 	if (!err)
@@ -428,7 +417,7 @@ static int wait_one(struct event *event, struct CUstream_st *handle)
 
 	if (event->passed)
 		return 0;
-	err = event_catch_up(event);
+	err = event_catch_up(&event);
 	if (err)
 		return err;
 	if (event->put_off)

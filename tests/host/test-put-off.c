@@ -143,6 +143,35 @@ static void test_old_mapping_goes(void)
 	fixture_close(&f);
 }
 
+/* The wait of another stream makes no record that would be complete after those of later frees. */
+static void test_old_mapping_goes_with_later(void)
+{
+	void *blocks[6], *first, *last;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	f.pool->core.settings.cache = true;
+	assert_ok(vpmm_malloc_growable(f.pool, &first, PAGE, PAGE, NULL));
+	assert_ok(vpmm_malloc_growable(f.pool, &last, 3 * PAGE, 3 * PAGE, NULL));
+	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i++)
+		blocks[i] = fixture_malloc(&f, 2, NULL);
+	fixture_free_at_work(&f, first, NULL);
+	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i += 2)
+		fixture_free_at_work(&f, blocks[i], NULL);
+	fixture_malloc(&f, 4, NULL);
+	g_assert_cmpuint(fixture_stats(&f).zombies, >, 0);
+	fixture_free_at_work(&f, last, NULL);
+	assert_ok(vpmm_host_stream_submit(NULL));
+	fixture_malloc(&f, 2, f.streams[0]);
+	f.pool->core.settings.reuse = VPMM_REUSE_BLOCK;
+	fixture_malloc(&f, 3, f.streams[1]);
+	fixture_malloc(&f, 3, f.streams[2]);
+	g_assert_cmpuint(fixture_stats(&f).zombies, ==, 0);
+	fixture_complete(NULL);
+	fixture_complete(f.streams[0]);
+	fixture_close(&f);
+}
+
 /* The stream cannot be recorded then, so whoever wants its memory waits for the device. */
 static void test_beside_capture(gconstpointer captured)
 {
@@ -179,6 +208,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/put-off/host-waits", test_host_waits);
 	g_test_add_func("/put-off/later-event-is-complete", test_later_event_is_complete);
 	g_test_add_func("/put-off/old-mapping-goes", test_old_mapping_goes);
+	g_test_add_func("/put-off/old-mapping-goes/with-later", test_old_mapping_goes_with_later);
 	g_test_add_data_func("/put-off/beside-capture/other", NULL, test_beside_capture);
 	g_test_add_data_func("/put-off/beside-capture/captured", "captured", test_beside_capture);
 	g_test_add_func("/put-off/trim", test_trim);
