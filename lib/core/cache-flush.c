@@ -322,6 +322,7 @@ int cache_await_device(struct core *core)
 		struct cache *cache = stream->cache;
 
 		brief_acquire(&cache->lock);
+		cache_adopt(cache);
 		freed[i++] = cache->freed;
 		brief_release(&cache->lock);
 	}
@@ -336,11 +337,8 @@ int cache_await_device(struct core *core)
 		cache_complete(cache, freed[i++]);
 		brief_release(&cache->lock);
 	}
-	err = stream_poll_busy(&core->streams, false);
-	if (err)
-		goto out;
+	stream_pass_busy(&core->streams);
 	cache_flush_all(core);
-	err = stream_poll_busy(&core->streams, false);
 out:
 	g_free(freed);
 	return err;

@@ -64,7 +64,7 @@ bool cache_flush_streams(struct core *core, bool idle, size_t least);
  *
  * Waits on the host for all work of the device.
  *
- * Return: 0, or what the backend's sync and event_query return.
+ * Return: 0, or what the backend's sync returns.
  */
 int cache_await_device(struct core *core);
 

@@ -382,6 +382,12 @@ int stream_sync_busy(struct stream_map *map)
 	return first;
 }
 
+void stream_pass_busy(struct stream_map *map)
+{
+	while (map->busy.head)
+		event_pass_up_to(((struct stream *)map->busy.head->data)->pending.tail->data);
+}
+
 int stream_poll_some(struct stream_map *map)
 {
 	guint count = MIN(map->busy.length, POLL_SOME);

@@ -409,6 +409,14 @@ int stream_poll_busy(struct stream_map *map, bool zombies);
 int stream_sync_busy(struct stream_map *map);
 
 /**
+ * stream_pass_busy() - note that all pending events are complete
+ * @map: the map, whose device has completed all work since the latest of them was adopted
+ *
+ * A capture keeps a record that was put off from being made, so that the driver cannot be asked for each.
+ */
+void stream_pass_busy(struct stream_map *map);
+
+/**
  * stream_poll_some() - poll the next few busy streams, round robin
  * @map: the map
  *

@@ -58,7 +58,8 @@ static void open_full(struct fixture *f, enum vpmm_reuse reuse)
 {
 	char *large;
 
-	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 8 * PAGE, .reuse = reuse });
+	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 8 * PAGE, .reuse = reuse,
+					    .export_as = VPMM_EXPORT_FD });
 	large = fixture_malloc_bytes(f, 7 * PAGE, NULL);
 	fixture_free_at_work(f, large, NULL);
 	for (size_t i = 1; i < 6; i++)
@@ -185,6 +186,20 @@ static void test_beside_capture(gconstpointer captured)
 	fixture_close(&f);
 }
 
+/* Once the device is idle, what was put off is complete, though nothing can be recorded. */
+static void test_released_beside_capture(void)
+{
+	struct fixture f;
+	void *ptr;
+
+	open_full(&f, VPMM_REUSE_ASYNC);
+	begin(&f, f.streams[0]);
+	assert_ok(vpmm_malloc_flags(f.pool, &ptr, 6 * PAGE, f.streams[1], VPMM_SHAREABLE));
+	finish(f.streams[0]);
+	fixture_free(&f, ptr, f.streams[1]);
+	fixture_close(&f);
+}
+
 static void test_trim(void)
 {
 	struct fixture f;
@@ -211,6 +226,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/put-off/old-mapping-goes/with-later", test_old_mapping_goes_with_later);
 	g_test_add_data_func("/put-off/beside-capture/other", NULL, test_beside_capture);
 	g_test_add_data_func("/put-off/beside-capture/captured", "captured", test_beside_capture);
+	g_test_add_func("/put-off/beside-capture/released", test_released_beside_capture);
 	g_test_add_func("/put-off/trim", test_trim);
 	return g_test_run();
 }
