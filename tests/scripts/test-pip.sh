@@ -20,7 +20,7 @@ fi
 
 lib=$(cd "$top_builddir/lib/.libs" && pwd)
 mkdir "$work/python" "$work/python/vpmm" "$work/dist"
-cp "$top_srcdir/python/pyproject.toml" "$work/python/"
+cp "$top_srcdir/python/pyproject.toml" "$top_srcdir/python/setup.cfg" "$work/python/"
 cp "$top_srcdir"/python/vpmm/*.py "$top_srcdir"/python/vpmm/py.typed "$work/python/vpmm/"
 (cd "$work/python/vpmm" && ls) | sort >"$work/sources"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$top_srcdir/python/pyproject.toml")

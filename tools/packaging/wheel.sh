@@ -82,7 +82,10 @@ done
 		echo "$name = \"vpmm._tools:$(echo "${name#vpmm-}" | tr - _)\""
 	done
 } >"$work/python/pyproject.toml"
-printf '[bdist_wheel]\nplat_name = manylinux_%s_%s\n' "$(echo "$newest" | tr . _)" "$(uname -m)" >"$work/python/setup.cfg"
+{
+	cat "$top/python/setup.cfg"
+	printf '[bdist_wheel]\nplat_name = manylinux_%s_%s\n' "$(echo "$newest" | tr . _)" "$(uname -m)"
+} >"$work/python/setup.cfg"
 
 cd "$work/python"
 "$python" -c 'import sys, setuptools.build_meta; setuptools.build_meta.build_wheel(sys.argv[1])' "$dist" >&2
