@@ -40,7 +40,7 @@ def _requested(region: _Region) -> int:
 
 
 def _segment(device: int, regions: List[_Region]) -> Dict[str, Any]:
-    blocks = [{
+    blocks: List[Dict[str, Any]] = [{
         "address": region.address, "size": region.size, "requested_size": _requested(region),
         "state": "active_allocated" if region.kind == "malloc" else "inactive", "frames": [],
     } for region in regions]

@@ -36,7 +36,7 @@ class _Plain(pickle.Unpickler):
 
 
 def _number(entry: Any, key: str, otherwise: Optional[int] = None) -> int:
-    value = entry.get(key, otherwise) if isinstance(entry, dict) else None
+    value: object = entry.get(key, otherwise) if isinstance(entry, dict) else None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise Damaged(f"an entry has no {key}, or one that is no number: {str(entry)[:200]}")
     if value > _MOST:
