@@ -167,7 +167,7 @@ static void test_locale(void)
 	}
 	assert_ok(vpmm_free(f.pool, block, f.streams[0]));
 	fixture_close(&f);
-	remove = g_strdup_printf("rm -r %s", folder);
+	remove = g_strdup_printf("rm -r '%s'", folder);
 	g_assert_cmpint(system(remove), ==, 0);
 	g_free(remove);
 	g_free(folder);
