@@ -383,9 +383,9 @@ void event_drop_spares(struct stream_map *map);
  * stream_poll() - find out which events of a stream are complete
  * @stream: the stream
  *
- * Costs one query for each complete event, and one more.
+ * Costs one query for each complete event, and one more, and a record if all that are pending were put off.
  *
- * Return: 0, or what the backend's event_query returns.
+ * Return: 0, or what the backend's event_query, event_record or stream_id returns.
  */
 int stream_poll(struct stream *stream);
 
@@ -394,7 +394,7 @@ int stream_poll(struct stream *stream);
  * @map: the map
  * @zombies: only of streams with zombies
  *
- * Return: 0, or what the backend's event_query returns.
+ * Return: 0, or what stream_poll() returns.
  */
 int stream_poll_busy(struct stream_map *map, bool zombies);
 
@@ -420,7 +420,7 @@ void stream_pass_busy(struct stream_map *map);
  * stream_poll_some() - poll the next few busy streams, round robin
  * @map: the map
  *
- * Return: 0, or what the backend's event_query returns.
+ * Return: 0, or what stream_poll() returns.
  */
 int stream_poll_some(struct stream_map *map);
 

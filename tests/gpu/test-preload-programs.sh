@@ -15,6 +15,8 @@
 #	WITHIN=SECONDS		for all, LIMIT=SECONDS for a run
 #	ARCH=ARCH		for nvcc; ROWS=PROGRAM is rows, built already
 set -u
+# awk computes with a comma in some locales.
+export LC_ALL=C.UTF-8
 
 here=$(cd "$(dirname "$0")" && pwd)
 RUNS=${RUNS-1}

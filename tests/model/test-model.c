@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Random operations on four streams, with a plain model beside the pool. In some programs the first stream is the
- * default stream, or alone for a while. With faults, calls of the driver fail at random besides. VPMM_TEST_SEEDS is how many programs each case tries, VPMM_TEST_STEPS how long each goes on.
+ * default stream, or alone for a while. With faults, calls of the driver fail at random besides. VPMM_TEST_SEEDS is how
+ * many programs each case tries, VPMM_TEST_STEPS how long each goes on.
  */
 #include <errno.h>
 #include <stdbool.h>
