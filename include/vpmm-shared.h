@@ -234,8 +234,8 @@ int vpmm_shared_free(struct vpmm_pool *pool, void *addr, struct CUstream_st *str
  *	-EBUSY the process was forked,
  *	-ESTALE the context of the pool was reset or destroyed,
  *	-ENOTSUP @stream is the default stream of each thread, or 4096 others use the range,
- *	or an error of the driver; each page is where it was or where it was to go. If the driver refuses three times to put
- *	a page back, kernels that use it fault until the next call that moves pages of the range has put it back.
+ *	or an error of the driver; each page is where it was or where it was to go. If the driver refuses three times to
+ *	put a page back, kernels that use it fault until the next call that moves pages of the range has put it back.
  * Since: 0.1
  */
 int vpmm_migrate(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_location to, struct CUstream_st *stream,

@@ -167,9 +167,9 @@ enum vpmm_rdma {
  *
  * It may call the library, but must return. It is never entered twice on a thread: messages of the calls that it makes
  * are delivered after it has returned, and messages of calls that it makes during that delivery are dropped. Messages
- * of a pool that is destroyed, or fails to be created, inside a callback are dropped. It must not destroy the pool whose
- * message it was given, nor may another thread meanwhile. During "pool destroyed", which arrives while the pool can
- * still be used, vpmm_pool_destroy() does nothing.
+ * of a pool that is destroyed, or fails to be created, inside a callback are dropped. It must not destroy the pool
+ * whose message it was given, nor may another thread meanwhile. During "pool destroyed", which arrives while the pool
+ * can still be used, vpmm_pool_destroy() does nothing.
  *
  * Context: called on the thread whose call caused the message, with no lock held.
  * Since: 0.1
@@ -467,10 +467,11 @@ struct vpmm_info {
  * @paused: bytes of @live whose tag is paused, so that they are not in @mapped
  * @saved: bytes of host memory that have the contents of those
  * @overlap: bytes that the pool may hold over the peak of what is allocated now, rather than make a stream wait for
- *	another stream's work: the percentage of that peak, or what VPMM_OVERLAP_AUTO came to, which is 0 until one waits
+ *	another stream's work: the percentage of that peak, or what VPMM_OVERLAP_AUTO came to, which is 0 until one
+ *	waits
  * @stranded: bytes of @grown that the pool created beyond its peak because as many free bytes were pinned
- * @unsettled: driver calls in the latest 4096 allocations that no cache served, as known after each 4096 of them; 0: the
- *	program has settled, or has made fewer
+ * @unsettled: driver calls in the latest 4096 allocations that no cache served, as known after each 4096 of them; 0:
+ *	the program has settled, or has made fewer
  *
  * Since: 0.1
  */
@@ -609,7 +610,8 @@ struct vpmm_allocation {
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked from one that had a pool; or 256 pools have the budget, or a stopped process keeps
  *	others from joining it,
- *	or the negative errno value of the call that could not open the file of a budget, or the socket of VPMM_PAUSABLE.
+ *	or the negative errno value of the call that could not open the file of a budget, or the socket of
+ *	VPMM_PAUSABLE.
  * Since: 0.1
  */
 int vpmm_pool_create(struct vpmm_pool **pool, const struct vpmm_opts *opts);
@@ -665,8 +667,8 @@ int vpmm_pool_abandon(struct vpmm_pool *pool);
  *	-ENOTSUP the driver would have to serve the request and cannot, or @stream is under capture and the pool leaves
  *	every request to the driver,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created; or the thread's tag is paused; or the memory would have
- *	to be cleared (VPMM_SCRUB), and @stream is the legacy default stream while another is under capture, or its
+ *	-EBUSY the process was forked after the pool was created; or the thread's tag is paused; or the memory would
+ *	have to be cleared (VPMM_SCRUB), and @stream is the legacy default stream while another is under capture, or its
  *	capture was invalidated,
  *	and, for a NULL @pool, what vpmm_pool_create() returns.
  * Since: 0.1
@@ -715,9 +717,9 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream, unsigned int flags);
 
 /*
- * In place of a stream. For vpmm_free(): the memory is free once all work is complete that was submitted before the call
- * to any stream of the pool's context. For vpmm_malloc_aligned(), vpmm_shared_free() and vpmm_resume(): see there. No
- * stream has this handle. Since: 0.1
+ * In place of a stream. For vpmm_free(): the memory is free once all work is complete that was submitted before the
+ * call to any stream of the pool's context. For vpmm_malloc_aligned(), vpmm_shared_free() and vpmm_resume(): see there.
+ * No stream has this handle. Since: 0.1
  */
 #define VPMM_STREAM_ANY ((struct CUstream_st *)UINTPTR_MAX)
 
@@ -738,7 +740,8 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
  *	-EINVAL @ptr is not allocated from this pool (any more), or @stream is not a stream,
  *	-ENOMEM the driver has no memory for an event,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created; perhaps also if the capture of @stream was invalidated.
+ *	-EBUSY the process was forked after the pool was created; perhaps also if the capture of @stream was
+ *	invalidated.
  * Since: 0.1
  */
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
@@ -784,7 +787,8 @@ int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstrea
  * @stream: the stream that the memory is for; VPMM_STREAM_ANY: any may use it at once, as with VPMM_IDLE
  *
  * The block is freed and used as any other. vpmm_realloc() may move it to where it is not so aligned. Beyond what every
- * block has, no stream's cache serves the request; the driver's allocator does not either, and the pool gives it a page.
+ * block has, no stream's cache serves the request; the driver's allocator does not either, and the pool gives it a
+ * page.
  *
  * Context: as vpmm_malloc(); with VPMM_STREAM_ANY, as vpmm_malloc_flags() with VPMM_IDLE.
  * Return: 0, an error of vpmm_malloc_flags(), or
@@ -1133,7 +1137,8 @@ struct vpmm_tag_stats {
  *
  * Context: any thread.
  * Return: 0, or
- *	-EINVAL @name is NULL or no name, @tag is NULL, @flags has an unknown bit, or the tag was opened with other flags,
+ *	-EINVAL @name is NULL or no name, @tag is NULL, @flags has an unknown bit, or the tag was opened with other
+ *	flags,
  *	-ENOSPC there are 255 tags,
  *	-EBUSY the process was forked after its first pool was created.
  * Since: 0.1
@@ -1332,8 +1337,8 @@ int vpmm_pool_set_limit(struct vpmm_pool *pool, size_t bytes);
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created,
  *	-ESTALE the device was reset since the pool was created.
- *	After an error all is as before. If the call cannot undo its changes, the text of the error says so. Devices that
- *	were to gain or lose access may then have it to a part of the memory, until a later call succeeds.
+ *	After an error all is as before. If the call cannot undo its changes, the text of the error says so. Devices
+ *	that were to gain or lose access may then have it to a part of the memory, until a later call succeeds.
  * Since: 0.1
  */
 int vpmm_pool_set_peers(struct vpmm_pool *pool, const int *devices, size_t count);

@@ -181,7 +181,9 @@ static bool set_capacity(uint64_t peak)
 	return !g_getenv("VPMM_HOST_CAPACITY") && g_setenv("VPMM_HOST_CAPACITY", number, TRUE);
 }
 
-/* The host backend's model of cudaMallocAsync() took up to half more than a GPU's driver did, so it has no part in it. */
+/*
+ * The host backend's model of cudaMallocAsync() took up to half more than a GPU's driver did, so it has no part in it.
+ */
 static int replay_on(const struct choice *choice, const struct trace *trace, struct outcome *outcome)
 {
 	struct replay_result plain = { 0 };

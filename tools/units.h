@@ -43,7 +43,8 @@ int units_parse_count(const char *name, const char *text, unsigned int least, un
 int units_parse_time(const char *name, const char *text, uint64_t *us);
 
 /**
- * units_trace_name() - a trace's file as people call it, without folder and suffixes, and units_printable(); to be freed
+ * units_trace_name() - a trace's file as people call it, without folder and suffixes, and units_printable(); to be
+ *	freed
  * with g_free()
  */
 char *units_trace_name(const char *trace);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The labels of a block: its tag, and its sample of VPMM_STACKS. In a pool for which api_is_plain() no block has one, so
- * that only calls on other pools, and rare ones, come here.
+ * The labels of a block: its tag, and its sample of VPMM_STACKS. In a pool for which api_is_plain() no block has one,
+ * so that only calls on other pools, and rare ones, come here.
  */
 #ifndef LABEL_H
 #define LABEL_H

@@ -114,7 +114,10 @@ static void publish_all(void)
 {
 	struct top_page *page = top.page;
 
-	/* Pools are read first: a call may hold the lock of one for long, and a page that is being written cannot be read. */
+	/*
+	 * Pools are read first: a call may hold the lock of one for long, and a page that is being written cannot be
+	 * read.
+	 */
 	for (unsigned int i = 0; i < top.count; i++)
 		publish_pool(top.pools[i], top.numbers[i], &top.next[i]);
 	begin_writing(page);

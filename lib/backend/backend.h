@@ -70,8 +70,8 @@ struct backend_info {
 };
 
 /*
- * Those that each backend has: OP(type, name, parameters). What most calls of a program need is together, as it is seldom
- * in the processor's caches.
+ * Those that each backend has: OP(type, name, parameters). What most calls of a program need is together, as it is
+ * seldom in the processor's caches.
  */
 #define BACKEND_OPS(OP) \
 	OP(int, stream_id, (struct backend *be, struct CUstream_st *stream, uint64_t *id)) \
@@ -189,7 +189,8 @@ struct backend_info {
  * @stream_capture: the driver's id of the capture that a stream is under, never used for another; 0 if it is under
  *	none. -EBUSY for the legacy default stream while another stream's capture makes it unusable, and for an
  *	invalidated capture whose id the driver no longer tells.
- * @graph_watch: have @gone called, once and with @data, when the graph that @stream is captured into cannot run any more:
+ * @graph_watch: have @gone called, once and with @data, when the graph that @stream is captured into cannot run any
+ *	more:
  *	when the capture has failed, or the graph is destroyed, and with it all that was made of it (instances, clones,
  *	graphs that it is a child of), and the launches of all of them are complete. That may be within a call of the
  *	driver or on a thread of its own, with locks held, and after close: @gone must not wait, nor call the backend.
@@ -219,9 +220,9 @@ struct backend_info {
  * @copy: copy @size bytes from @from to @to likewise. Preconditions: both ranges lie in mappings with access, and do
  *	not overlap.
  *
- * @hand_out: note that the library lets a stream have @size bytes at @va, which may be mapped elsewhere as well; @stream
- *	is the driver's id of it, or no stream's id if the memory is for a graph, or for all streams at once. NULL: the
- *	backend does not look.
+ * @hand_out: note that the library lets a stream have @size bytes at @va, which may be mapped elsewhere as well;
+ *	@stream is the driver's id of it, or no stream's id if the memory is for a graph, or for all streams at once.
+ *	NULL: the backend does not look.
  * @check: whether clears, copies, unmaps and what @hand_out noted all came after the clears and copies that were
  *	pending on their memory. -EUCLEAN if one did not. NULL: the backend does not look.
  *

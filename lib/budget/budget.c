@@ -49,7 +49,10 @@ uint64_t budget_others(const struct budget *budget, bool wants)
 	uint64_t size = budget_size(budget), sum = 0;
 
 	for_each_other(slot, budget) {
-		/* The order matters: bytes that the pool takes between the two reads count twice. Otherwise they would not count. */
+		/*
+		 * The order matters: bytes that the pool takes between the two reads count twice. Otherwise they would
+		 * not count.
+		 */
 		uint64_t want = wants ? load_at_most(&slot->want, size) : 0;
 		uint64_t taken = load_at_most(&slot->taken, size), floor = load_at_most(&slot->floor, size);
 

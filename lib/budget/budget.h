@@ -4,14 +4,15 @@
  * what all have taken is above the size. Nothing here knows a pool.
  *
  * A pool has a slot in a file that the processes of a user map, together with its arenas: each of those has a part of
- * what the slot says, so that the floor and the weight are of all of them. Each slot has one process that writes it, and
- * counts while that holds the lock of the slot's byte, which the kernel releases at any death: no sum is kept that a
- * death could leave wrong, and nobody repairs what another has written. The pool writes what it wants, then reads what
- * the others have and want. Of two that do so at once, one at least sees both, so that processes need no lock.
+ * what the slot says, so that the floor and the weight are of all of them. Each slot has one process that writes it,
+ * and counts while that holds the lock of the slot's byte, which the kernel releases at any death: no sum is kept that
+ * a death could leave wrong, and nobody repairs what another has written. The pool writes what it wants, then reads
+ * what the others have and want. Of two that do so at once, one at least sees both, so that processes need no lock.
  *
  * extent_judge_limit() takes bytes before they are created. Every call on the slow path ends with
- * pool_budget_end_call(), which tells what the pool has now and gives back what others ask for. An allocation that fails
- * asks them in api_budget_ask(), with no lock held; the thread of api/budget.c answers for a program that makes no call.
+ * pool_budget_end_call(), which tells what the pool has now and gives back what others ask for. An allocation that
+ * fails asks them in api_budget_ask(), with no lock held; the thread of api/budget.c answers for a program that makes
+ * no call.
  */
 #ifndef BUDGET_H
 #define BUDGET_H

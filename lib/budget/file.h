@@ -4,8 +4,8 @@
  *
  * It is a header and a slot for each pool. A slot is written by its pool alone, but for what is asked of it, and counts
  * as long as its pool holds the lock of the slot's byte, which the kernel releases when the process ends, in whatever
- * way. So no sum is kept anywhere that a death could leave wrong. What others have written is never trusted: amounts are
- * cut to the budget, and there is nothing that is followed.
+ * way. So no sum is kept anywhere that a death could leave wrong. What others have written is never trusted: amounts
+ * are cut to the budget, and there is nothing that is followed.
  */
 #ifndef BUDGET_FILE_H
 #define BUDGET_FILE_H

@@ -2,7 +2,8 @@
 /*
  * Arenas: a pausable tag has a pool of its own behind the pool that the program knows, on the same open backend and
  * under the same limit. So blocks of the tag share no extent with others, and whatever holds for a pool holds for them.
- * The exported calls find the arena of a block, and what is for a whole pool they do to its arenas as well (api_each()).
+ * The exported calls find the arena of a block, and what is for a whole pool they do to its arenas as well
+ * (api_each()).
  *
  * Arenas and their pool share *extents.taken, the bytes that the limit bounds; each counts before it creates. Before a
  * request fails, the other arenas give back what they have free (arenas_give()). Locks of two arenas are never held at

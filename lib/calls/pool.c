@@ -263,8 +263,8 @@ static void pool_finish(struct vpmm_pool *pool, enum pool_end end, bool keep)
 
 	plan_file_end(pool);
 	/*
-	 * Another pool may sample a block at an address as soon as this one has given the address back. The pointer stays,
-	 * as threads that still find the pool compare it.
+	 * Another pool may sample a block at an address as soon as this one has given the address back. The pointer
+	 * stays, as threads that still find the pool compare it.
 	 */
 	sampler_free(pool->core.sampler);
 	arenas_end(pool, end, keep);

@@ -140,7 +140,8 @@ void pool_delete(struct vpmm_pool *pool, enum pool_end end);
  * @end: how
  *
  * The backend stays, too. Threads that have the pointer read the pool without its lock before they try to enter the
- * backend, so what they read stays as it is: caches, which have no stream any more, a lock, and a log that keeps nothing.
+ * backend, so what they read stays as it is: caches, which have no stream any more, a lock, and a log that keeps
+ * nothing.
  */
 void pool_empty(struct vpmm_pool *pool, enum pool_end end);
 

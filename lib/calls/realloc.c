@@ -159,8 +159,8 @@ static int order_user(const struct resizing *r, const struct user *user, struct 
 		return 0;
 	}
 	/*
-	 * The program never named the stream, so it may have destroyed it. Its handle must not be asked then; a wait for
-	 * the device covers the work.
+	 * The program never named the stream, so it may have destroyed it. Its handle must not be asked then; a wait
+	 * for the device covers the work.
 	 */
 	if (user->work)
 		return be->ops->sync(be);

@@ -104,7 +104,8 @@ void alias_unify(struct core *core, uint64_t addr, size_t size);
 int alias_trim(struct core *core);
 
 /**
- * alias_trim_some() - unmap some of those, so that no call takes long: the mappings first that were used before all others
+ * alias_trim_some() - unmap some of those, so that no call takes long: the mappings first that were used before all
+ *	others
  * @core: the pool's core, its backend entered
  * @keep: unmap no more once so many mappings are left
  *

@@ -569,8 +569,8 @@ int extent_drop(struct extent_map *map, struct extent *extent);
 void extent_join(struct extent_map *map, struct extent *low, struct extent *high);
 
 /*
- * Performs the operation @op of struct backend_ops, for a GPU a function of cuda/, and adds it and its time to @counter,
- * for the statistics.
+ * Performs the operation @op of struct backend_ops, for a GPU a function of cuda/, and adds it and its time to
+ * @counter, for the statistics.
  */
 #define TIMED(map, counter, op, ...) \
 	({ \

@@ -230,9 +230,9 @@ static int create_all(struct extent_map *map)
 }
 
 /*
- * The largest that is made of others: it goes back to the device only as a whole. The driver takes some 100 us for each to
- * unmap and release it, and as long to give access; five recorded programs that are paused three times take 1.0056 of
- * their peak with 256 MiB and 1.0054 with 64.
+ * The largest that is made of others: it goes back to the device only as a whole. The driver takes some 100 us for each
+ * to unmap and release it, and as long to give access; five recorded programs that are paused three times take 1.0056
+ * of their peak with 256 MiB and 1.0054 with 64.
  */
 #define JOINED ((size_t)256 << 20)
 

@@ -3,8 +3,9 @@
  * Takes the device memory from under all mappings of a pool, and puts other memory there. The maps of regions and of
  * extents stay as they are meanwhile: only handles and the driver's mappings go and come. So blocks can be freed, and
  * what walks the maps, such as the checker, knows nothing of it. What would call the driver about memory is not to be
- * called before hollow_end(): nothing may be allocated; trims only if hollow_is_complete(), and they call no driver then.
- * extent_unmap() and extent_delete() leave the driver alone meanwhile, and trims leave a pool with core.resting alone.
+ * called before hollow_end(): nothing may be allocated; trims only if hollow_is_complete(), and they call no driver
+ * then. extent_unmap() and extent_delete() leave the driver alone meanwhile, and trims leave a pool with core.resting
+ * alone.
  */
 #ifndef HOLLOW_H
 #define HOLLOW_H
@@ -18,8 +19,8 @@ struct core;
  * @core: the pool's core, its backend entered; no work is pending on its memory
  *
  * All is unmapped before anything is released. If that fails, what was unmapped is mapped again from its handles, so
- * that nothing has changed. If that fails as well, the pool is left hollow in part, which core->extents.hollow says, with
- * all handles, and so with its contents; hollow_fill() tries again.
+ * that nothing has changed. If that fails as well, the pool is left hollow in part, which core->extents.hollow says,
+ * with all handles, and so with its contents; hollow_fill() tries again.
  *
  * Return: 0, or what the backend's unmap returns.
  */
@@ -48,7 +49,8 @@ int hollow_fill(struct core *core);
  * hollow_empty() - undo hollow_fill()
  * @core: the core of a hollow pool
  *
- * Memory that has its contents, as hollow_out() failed, is not released. What the driver does not take back stays, counts as held, and serves the next hollow_fill().
+ * Memory that has its contents, as hollow_out() failed, is not released. What the driver does not take back stays,
+ * counts as held, and serves the next hollow_fill().
  */
 void hollow_empty(struct core *core);
 

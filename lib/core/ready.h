@@ -46,7 +46,8 @@ struct ready_extent {
  * struct ready - the index
  * @complete: extents on which no work is pending
  * @sets: the sets of streams: extents on which only that stream's work is pending; of struct ready_set
- * @unknown: whole extents that are in no set, as nobody asked since they became whole or since an event of theirs passed
+ * @unknown: whole extents that are in no set, as nobody asked since they became whole or since an event of theirs
+ *	passed
  * @pending: whole extents on which work was pending when somebody asked last, of any streams; the first freed first
  * @entered: how many extents have become whole
  * @looks: how often it was looked at an extent

@@ -133,8 +133,8 @@ struct free_set {
  * @begin: where the first chunk is to start, if the addresses are free; 0: anywhere
  * @chunks: of struct chunk, by address
  * @mallocs: address to region, for those that are allocated
- * @new_mallocs: those that are not in @mallocs yet: they enter it once somebody looks for an allocation there, which the
- *	malloc and the free of a stream's cache never do
+ * @new_mallocs: those that are not in @mallocs yet: they enter it once somebody looks for an allocation there, which
+ *	the malloc and the free of a stream's cache never do
  * @near: the region that was looked up last; or NULL
  * @unmapped: holes, by size and address, without those that are reserved
  * @unused: free memory that belongs to no stream

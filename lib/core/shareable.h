@@ -4,8 +4,9 @@
  *
  * Each has an allocation handle and a reservation of its own, outside of the region maps: whoever maps the handle
  * reaches nothing else, and nobody can tell when the last other process has let go of it, so the memory never serves
- * another request. What another process lends (vpmm_lend()) has a handle for each of the extents there. The pool knows such a block as a struct small with a struct shareable. Its free is always deferred,
- * as it is unmapped once the host has seen its uses complete.
+ * another request. What another process lends (vpmm_lend()) has a handle for each of the extents there. The pool knows
+ * such a block as a struct small with a struct shareable. Its free is always deferred, as it is unmapped once the host
+ * has seen its uses complete.
  */
 #ifndef SHAREABLE_H
 #define SHAREABLE_H

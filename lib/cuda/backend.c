@@ -123,8 +123,8 @@ void cuda_close(struct backend *be)
 }
 
 /*
- * The driver of Windows serves there. It has a TiB of addresses for all, does not return from a call for one of 2 TiB and
- * more, and may not from one for as many bytes.
+ * The driver of Windows serves there. It has a TiB of addresses for all, does not return from a call for one of 2 TiB
+ * and more, and may not from one for as many bytes.
  */
 static bool is_wsl(void)
 {

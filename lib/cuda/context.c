@@ -227,8 +227,8 @@ static int push_any(const struct cuda *cuda)
 }
 
 /*
- * By the handle: after a kernel's error the driver tells no ids any more. What needs the driver then fails by itself, and
- * what does not need it goes on.
+ * By the handle: after a kernel's error the driver tells no ids any more. What needs the driver then fails by itself,
+ * and what does not need it goes on.
  */
 static bool is_current(const struct cuda *cuda)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * How long a captured graph can run: as long as its capture, itself, a launch that is not complete, or another graph that
- * it is a part of.
+ * How long a captured graph can run: as long as its capture, itself, a launch that is not complete, or another graph
+ * that it is a part of.
  */
 #ifndef HOST_LIFE_H
 #define HOST_LIFE_H

@@ -86,8 +86,8 @@ static void block_absorb_next(struct block *block)
 }
 
 /*
- * Makes a block free, for everyone or behind an event of a stream; takes over the reference to the event. What was freed
- * earlier on the stream is ready no later, so neighbours of one stream become one block with this event.
+ * Makes a block free, for everyone or behind an event of a stream; takes over the reference to the event. What was
+ * freed earlier on the stream is ready no later, so neighbours of one stream become one block with this event.
  */
 static void block_attach(struct host_small *small, struct block *block, uint64_t id, struct backend_event *event)
 {
@@ -141,7 +141,9 @@ static struct block *block_carve(struct host_small *small, struct block *block, 
 	return front;
 }
 
-/* The smallest block of sufficient size that a stream may have without a wait, or any that may have to be waited for. */
+/*
+ * The smallest block of sufficient size that a stream may have without a wait, or any that may have to be waited for.
+ */
 static struct block *smallest_fit(struct host_small *small, uint64_t size, uint64_t id, bool wait)
 {
 	const struct block least = { .size = size };

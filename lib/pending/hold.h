@@ -30,8 +30,9 @@ struct stream;
  * @link: its place in the pool's list, while it is linked and waits for no graph
  * @maker: the id of the capture that it was allocated under; 0: none
  * @capture: the id of the capture that it was freed under; 0: none
- * @outside: it was freed under a capture, and work that was not captured may still be at it: each launch of the graph is
- *	behind that, and the stream that the graph is retired on, but a graph that is gone may never have been launched
+ * @outside: it was freed under a capture, and work that was not captured may still be at it: each launch of the graph
+ *	is behind that, and the stream that the graph is retired on, but a graph that is gone may never have been
+ *	launched
  * @branch: the stream that freed it, if it had allocated it under the same capture, and no other stream has used it
  */
 struct hold {

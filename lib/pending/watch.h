@@ -2,8 +2,8 @@
 /*
  * Graphs that are gone. The backend tells when a graph cannot run any more, on a thread and at a moment of its own, so
  * that is only noted then; the next call on the slow path gives the memory back. The graph's launches are complete, so
- * only work from outside of it can be left to wait for, see @outside of struct hold. What the backend cannot watch waits
- * for vpmm_graph_retire().
+ * only work from outside of it can be left to wait for, see @outside of struct hold. What the backend cannot watch
+ * waits for vpmm_graph_retire().
  *
  * Graphs of one group come back together, when all of them are gone: what one of them has left in a block others may
  * read, and nobody tells the library of that.

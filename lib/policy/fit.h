@@ -5,8 +5,8 @@
  * little as possible.
  *
  * In this order: what the stream itself freed, the last first, which leaves older memory to others; what is complete;
- * new memory, as far as VPMM_OVERLAP allows; and then what other streams freed, the oldest first. Remapping has to reach
- * older memory than what needs no driver call: overlap_prefers().
+ * new memory, as far as VPMM_OVERLAP allows; and then what other streams freed, the oldest first. Remapping has to
+ * reach older memory than what needs no driver call: overlap_prefers().
  */
 #ifndef FIT_H
 #define FIT_H
@@ -37,7 +37,8 @@ uint64_t fit_within(struct core *core, uint64_t addr, size_t room, size_t size);
 /**
  * struct overlap_choice - memory that takes no driver call
  * @addr: its address
- * @row: bytes of it, of free regions in a row; 0: a block of the size lay there before, and what is mapped there is free
+ * @row: bytes of it, of free regions in a row; 0: a block of the size lay there before, and what is mapped there is
+ *	free
  * @stamp: of the latest event to wait for, as event_stamp() has it; 0: there is nothing to wait for
  */
 struct overlap_choice {

@@ -106,7 +106,8 @@ void gather_decide(struct gathering *g, struct core *core, struct order *order, 
  * @size: bytes that have such a block wherever they begin
  * @part: bytes of the block
  *
- * Without a base and a tail all of it begins with a page, so @part bytes suffice. With them less may have to be created.
+ * Without a base and a tail all of it begins with a page, so @part bytes suffice. With them less may have to be
+ * created.
  */
 void gather_decide_aligned(struct gathering *g, struct core *core, struct order *order, size_t size, size_t part,
 			   bool frugal);

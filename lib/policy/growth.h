@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * How much device memory a pool may create: it holds no more than the peak of live bytes, and the allowance, by which it
- * may hold more rather than let a stream wait for another. That is VPMM_OVERLAP: a percentage, or "auto": a guess from
- * what streams wait for, right from the first wait on. Nothing is measured, so a program that repeats itself settles.
+ * How much device memory a pool may create: it holds no more than the peak of live bytes, and the allowance, by which
+ * it may hold more rather than let a stream wait for another. That is VPMM_OVERLAP: a percentage, or "auto": a guess
+ * from what streams wait for, right from the first wait on. Nothing is measured, so a program that repeats itself
+ * settles.
  */
 #ifndef GROWTH_H
 #define GROWTH_H

@@ -56,10 +56,10 @@ struct request {
  * @malloc: serves a request, and returns the address. Does not wait on the host, unless VPMM_REUSE=block or a capture
  *	requires it. Returns 0; -ENOMEM, after which a @frugal request can succeed once more was reclaimed; or an error
  *	of the backend. On failure only the layout of free memory may have changed.
- * @settle: brings the pool up to date for @forecast and @largest; NULL: there is nothing to do. Returns 0, or an error of
- *	the backend.
- * @forecast: what @malloc would do now if @room bytes could be created: receives the way and its price. Changes nothing.
- *	Returns false if there is none, and VPMM_WAY_NONE stays.
+ * @settle: brings the pool up to date for @forecast and @largest; NULL: there is nothing to do. Returns 0, or an error
+ *	of the backend.
+ * @forecast: what @malloc would do now if @room bytes could be created: receives the way and its price. Changes
+ *	nothing. Returns false if there is none, and VPMM_WAY_NONE stays.
  * @largest: the size of the largest request that @malloc could serve for a stream if @room bytes could be created
  */
 struct policy {

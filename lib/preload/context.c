@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * What the library has to hear before a context or a stream goes. Its pool retains the primary context, so without this
- * the program's last release would not be the last. And the captures that are running, which are lost with their streams
- * and the contexts of these.
+ * the program's last release would not be the last. And the captures that are running, which are lost with their
+ * streams and the contexts of these.
  */
 #include <pthread.h>
 #include <stdbool.h>

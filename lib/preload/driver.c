@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Finds the calls of libcuda.so.1, and what stands in front of them behind us, such as a library of quotas: it has a
- * dlsym() of its own, or has the calls by their names. Threads that come first at the same time all look, and find the same: with a lock
- * instead, one that is here would wait for the dynamic linker's, which another may hold in a constructor that calls us.
+ * dlsym() of its own, or has the calls by their names. Threads that come first at the same time all look, and find the
+ * same: with a lock instead, one that is here would wait for the dynamic linker's, which another may hold in a
+ * constructor that calls us.
  */
 #define _GNU_SOURCE 1
 #include <dlfcn.h>

@@ -26,8 +26,8 @@ bool driver_lacks(const char *name);
  * driver_call() - what a hook passes its call on to
  * @call: which
  *
- * The driver's, or that of an object behind ours that stands in front of the driver. Where there is no driver it is what
- * the program would have found without us, so that a test double keeps working.
+ * The driver's, or that of an object behind ours that stands in front of the driver. Where there is no driver it is
+ * what the program would have found without us, so that a test double keeps working.
  *
  * Context: any thread.
  * Return: NULL if there is none.

@@ -12,8 +12,8 @@
  * own_stream() - the object's own stream of a device
  * @device: whose primary context is current
  *
- * The program does not know it, so it is never under capture, and no capture suffers from work on it. The legacy default
- * stream is no substitute: whatever is recorded there invalidates captures of blocking streams.
+ * The program does not know it, so it is never under capture, and no capture suffers from work on it. The legacy
+ * default stream is no substitute: whatever is recorded there invalidates captures of blocking streams.
  *
  * Context: any thread.
  * Return: NULL if the driver does not create one.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The calls that let one device access the memory of another. What they let in does not cover mapped memory, so the pool
- * of the device has to let the peer in too.
+ * The calls that let one device access the memory of another. What they let in does not cover mapped memory, so the
+ * pool of the device has to let the peer in too.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The calls of the driver that submit work which may read or write memory, but for the copies of PRELOAD_COPIES. With
- * VPMM_PRELOAD_MONITOR=1 they are counted, and with VPMM_PAUSABLE=1 they pass the gate. tests/scripts/test-preload-symbols.sh compares the list with what a driver
- * exports.
+ * VPMM_PRELOAD_MONITOR=1 they are counted, and with VPMM_PAUSABLE=1 they pass the gate.
+ * tests/scripts/test-preload-symbols.sh compares the list with what a driver exports.
  */
 #ifndef PRELOAD_SUBMISSIONS_H
 #define PRELOAD_SUBMISSIONS_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * cuCtxSynchronize(), and the record of an event behind all work of a context, both invalidate every capture of its
- * streams. A record is over at once, so captures can be kept from beginning beside it; and to wait for an event that was
- * recorded before is allowed beside captures of other threads.
+ * streams. A record is over at once, so captures can be kept from beginning beside it; and to wait for an event that
+ * was recorded before is allowed beside captures of other threads.
  */
 #include "preload/driver.h"
 #include "preload/primary.h"

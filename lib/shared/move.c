@@ -248,8 +248,8 @@ static int submit(struct batch *batch, size_t i, struct step *step, unsigned int
 }
 
 /*
- * All copies that were submitted have to be over before their memory is anybody else's, also those whose event could not
- * be had or recorded. Returns whether they are known to be.
+ * All copies that were submitted have to be over before their memory is anybody else's, also those whose event could
+ * not be had or recorded. Returns whether they are known to be.
  */
 static bool wait_for_copies(struct range *range)
 {
@@ -424,8 +424,8 @@ static int move_stopped(struct batch *batch, struct step *steps, struct vpmm_mov
 
 	there_mend(batch->range);
 	/*
-	 * Who copies gets pages that nobody writes to, and memory to write to: a duplicate is a piece as any other then.
-	 * Otherwise one page is covered while the one before is copied.
+	 * Who copies gets pages that nobody writes to, and memory to write to: a duplicate is a piece as any other
+	 * then. Otherwise one page is covered while the one before is copied.
 	 */
 	for (size_t i = 0; i < batch->count && !err && asks; i++)
 		err = cover_page(batch, i, &steps[i]);

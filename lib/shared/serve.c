@@ -98,8 +98,8 @@ static void put_back(GArray *touched, const struct batch *batch)
 }
 
 /*
- * If there is a whole copy already, the touch was told before it was made; one of which the program has discarded a part
- * is made again. What was given up is the CPU's.
+ * If there is a whole copy already, the touch was told before it was made; one of which the program has discarded a
+ * part is made again. What was given up is the CPU's.
  */
 static bool is_read(struct batch *batch, size_t i)
 {

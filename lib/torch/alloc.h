@@ -13,8 +13,8 @@ struct device;
 
 /*
  * Asks the program for memory before a request fails. @given: true at first, then whether the program gave any back. It
- * is asked no more once it gave none. Returns whether the request is to be tried again: after each call, as calls of the
- * program may have changed vpmm_last_error().
+ * is asked no more once it gave none. Returns whether the request is to be tried again: after each call, as calls of
+ * the program may have changed vpmm_last_error().
  */
 bool alloc_ask(int device, size_t size, bool *given);
 

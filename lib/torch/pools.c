@@ -187,7 +187,9 @@ static void segment_tell(struct torch_pool *pool, const struct segment *segment,
 		hooks.segment(&piece, by > 0);
 }
 
-/* For any stream at once. Whole pages go back as a whole: a page that segments share would stay with the rest of them. */
+/*
+ * For any stream at once. Whole pages go back as a whole: a page that segments share would stay with the rest of them.
+ */
 static int take_pages(void **ptr, uint64_t bytes, struct CUstream_st *stream)
 {
 	struct vpmm_info info = { .size = sizeof(info) };
@@ -255,8 +257,8 @@ void pool_free_part(struct torch_pool *pool, struct part *part)
 }
 
 /*
- * Ends waiting parts whose streams have passed. In a capture, a record makes a node, and a query invalidates it. A child
- * has no streams.
+ * Ends waiting parts whose streams have passed. In a capture, a record makes a node, and a query invalidates it. A
+ * child has no streams.
  */
 static void poll_waiting(void)
 {

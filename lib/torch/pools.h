@@ -58,8 +58,8 @@ int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size,
 int pools_borrow(int device, struct torch_piece *block, size_t size, size_t least, struct CUstream_st *stream);
 
 /*
- * Frees a block, and takes it out of the books; it serves others once the streams that used it have passed. False: it is
- * gone, as another thread has made the pool what it was before that block.
+ * Frees a block, and takes it out of the books; it serves others once the streams that used it have passed. False: it
+ * is gone, as another thread has made the pool what it was before that block.
  */
 bool pools_free(void *ptr, struct torch_piece *block);
 

@@ -46,7 +46,10 @@ void *vpmm_torch_alloc(ssize_t size, int device, struct CUstream_st *stream);
  */
 void vpmm_torch_free(void *ptr, size_t size, int device, struct CUstream_st *stream);
 
-/* The hooks. vpmm_torch_memory_fraction() throws as well where it fails. Those that PyTorch gives a std::function pass its address, which is not needed. */
+/*
+ * The hooks. vpmm_torch_memory_fraction() throws as well where it fails. Those that PyTorch gives a std::function pass
+ * its address, which is not needed.
+ */
 void vpmm_torch_init(int device_count);
 void vpmm_torch_reset(void);
 void vpmm_torch_memory_fraction(double fraction, int device);
@@ -114,7 +117,8 @@ struct vpmm_torch_counts {
 int vpmm_torch_counts(int device, struct vpmm_torch_counts *counts);
 
 /*
- * The default pool of a device. One that PyTorch has not allocated from has nothing, and is not created by asking. -ENXIO:
+ * The default pool of a device. One that PyTorch has not allocated from has nothing, and is not created by asking.
+ * -ENXIO:
  * the device cannot be made current.
  */
 int vpmm_torch_stats(int device, struct vpmm_stats *stats);

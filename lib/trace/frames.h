@@ -59,8 +59,8 @@ const struct call *frames_add(const struct call *inner, struct frame frame);
 unsigned int frames_list(const struct call *calls, struct frame frames[FRAMES_MOST]);
 
 /**
- * frames_native() - the calls of this thread that are not Python's, up to those of the interpreter, without those of the
- *	library
+ * frames_native() - the calls of this thread that are not Python's, up to those of the interpreter, without those of
+ *	the library
  *
  * Context: no lock held.
  */

@@ -10,7 +10,8 @@
 /**
  * struct record_layout - the line of a record, behind its time
  * @letter: its first field
- * @fields: what follows, a letter a field: i the block, t the block once it is resized, b a block's size, B another size,
+ * @fields: what follows, a letter a field: i the block, t the block once it is resized, b a block's size, B another
+ *	size,
  *	s a stream, S a stream or "any", p the pool, w the backend, d the device, c the capture, n the group
  * @attributes: those that the record may have besides the pool and, unless it has the field c, the capture: the first
  *	letter of each, M for moved=; NULL: none, not even these

@@ -46,8 +46,8 @@ enum record_flag {
  * @pool: the pool's number, from 1
  * @op: one of enum record_op
  * @flags: of enum record_flag
- * @tag: RECORD_PAUSE, RECORD_RESUME: the tag; RECORD_MALLOC: the calling thread's, which recorder_add() sets, as it does
- *	RECORD_DROP and RECORD_STAY; 0: none
+ * @tag: RECORD_PAUSE, RECORD_RESUME: the tag; RECORD_MALLOC: the calling thread's, which recorder_add() sets, as it
+ *	does RECORD_DROP and RECORD_STAY; 0: none
  */
 struct record {
 	uint64_t addr;

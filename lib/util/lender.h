@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names of blocks for other processes, and the socket of this process that lends what a name stands for. For the objects
- * beside the library, each of which has a socket of its own; needs no GLib.
+ * Names of blocks for other processes, and the socket of this process that lends what a name stands for. For the
+ * objects beside the library, each of which has a socket of its own; needs no GLib.
  */
 #ifndef LENDER_H
 #define LENDER_H
@@ -55,7 +55,8 @@ struct lender_answer {
  * The first call starts a thread that hands out what names stand for.
  *
  * Context: any thread.
- * Return: 0; -EINVAL: there is no such block; an error of vpmm_lend_key(); -EBUSY: the process was forked since; -errno:
+ * Return: 0; -EINVAL: there is no such block; an error of vpmm_lend_key(); -EBUSY: the process was forked since;
+ *	-errno:
  *	no socket or thread.
  */
 int lender_give(const struct lender_ops *ops, struct lender_name *name, size_t *offset);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Texts of settings and messages: numbers, byte counts, and what % stands for in names of files. Depends on nothing else
- * in the library, as the tools are built with it, and needs no GLib, as the preload object has it.
+ * Texts of settings and messages: numbers, byte counts, and what % stands for in names of files. Depends on nothing
+ * else in the library, as the tools are built with it, and needs no GLib, as the preload object has it.
  */
 #ifndef TEXT_H
 #define TEXT_H

@@ -438,7 +438,10 @@ drv_result stream_sync(struct CUctx_st *context, drv_stream stream)
 	return result_of(err);
 }
 
-/* A capture goes with the stream that it was begun on. What is pending completes before the stream goes, as a device would see to in its own time. */
+/*
+ * A capture goes with the stream that it was begun on. What is pending completes before the stream goes, as a device
+ * would see to in its own time.
+ */
 drv_result cuStreamDestroy_v2(drv_stream stream)
 {
 	drv_result result;

@@ -195,7 +195,9 @@ static void test_free_of_another_device(void)
 	free_of_another_device();
 }
 
-/* The tag of a block that is not of the default pool. A tag that was set once is looked for in all pools from then on. */
+/*
+ * The tag of a block that is not of the default pool. A tag that was set once is looked for in all pools from then on.
+ */
 static void test_free_of_tagged_alone(void)
 {
 	struct vpmm_tag_stats stats = { .size = sizeof(stats) };

@@ -408,7 +408,8 @@ static void test_default_old_pool(void)
 }
 
 /*
- * A thread that has found its place among those of the default pools, and goes on after a reset, finds the pool of then:
+ * A thread that has found its place among those of the default pools, and goes on after a reset, finds the pool of
+ * then:
  * no later one, which may be another device's.
  */
 static void test_default_place(void)

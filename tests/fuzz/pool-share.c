@@ -89,7 +89,9 @@ static void lend(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	model_adopt(to);
 }
 
-/* Another process may send anything: here, what was sent with some bytes changed. What is received is right, or none. */
+/*
+ * Another process may send anything: here, what was sent with some bytes changed. What is received is right, or none.
+ */
 static void forge(struct model *m, uint8_t a, uint8_t b)
 {
 	guint index = find_shareable(m, b);

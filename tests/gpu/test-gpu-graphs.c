@@ -6,17 +6,15 @@
  * cuStreamGetCaptureInfo() tells. Seen on an H200, driver 580.159.04 (CUDA 13.0), by a program that did each of these
  * once and looked for 300 ms; the tests below do most of them:
  *
- *	the graph is destroyed                    released, in the call, unless an instance, a clone, or a graph that has
- *	                                          it as a child, or an instance of one of these, is left: then with the
- *	                                          last of them, in whatever order
+ *	the graph is destroyed                    released, in the call, unless an instance, a clone, or a graph that
+ *	has it as a child, or an instance of one of these, is left: then with the last of them, in whatever order
  *	instance destroyed while a launch runs    the call takes 0.03 ms; released on a thread of the driver's (named
- *	                                          cuda-EvtHandlr) 0.12 to 0.24 ms after the launch is complete, never
- *	                                          before, also where it has not begun, and where its stream is destroyed
- *	instance destroyed after its last launch  released on that thread, 0.12 ms later
- *	instance updated (cuGraphExecUpdate)      the earlier graph's is released then, or behind a launch that runs; the
- *	                                          instance has the other graph's; an update that fails changes nothing
- *	child of an instance replaced             likewise
- *	capture invalidated                       neither id nor graph is told any more; released when the capture ends,
+ *	cuda-EvtHandlr) 0.12 to 0.24 ms after the launch is complete, never before, also where it has not begun, and
+ *	where its stream is destroyed instance destroyed after its last launch  released on that thread, 0.12 ms later
+ *	instance updated (cuGraphExecUpdate)      the earlier graph's is released then, or behind a launch that runs;
+ *	the instance has the other graph's; an update that fails changes nothing child of an instance replaced          
+ *	  likewise capture invalidated                       neither id nor graph is told any more; released when the
+ *	capture ends,
  *	                                          in cuStreamEndCapture(), which fails
  *	a forked stream not joined, two captures
  *	that meet, a wait for what is outside     likewise

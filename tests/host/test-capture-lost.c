@@ -198,7 +198,9 @@ static void test_used(gconstpointer data)
 	fixture_close(&f);
 }
 
-/* What was freed under the capture, after an earlier use of its stream that no event covers, is no other stream's yet. */
+/*
+ * What was freed under the capture, after an earlier use of its stream that no event covers, is no other stream's yet.
+ */
 static void test_behind_uncovered(void)
 {
 	struct vpmm_host_graph *graph;
@@ -222,8 +224,8 @@ static void test_behind_uncovered(void)
 }
 
 /*
- * A block from before, freed under a capture whose graph is never launched: nothing is ordered behind what was submitted
- * to it before, so nobody gets it until the device has been waited for. A request does so rather than fail.
+ * A block from before, freed under a capture whose graph is never launched: nothing is ordered behind what was
+ * submitted to it before, so nobody gets it until the device has been waited for. A request does so rather than fail.
  */
 static void test_from_before(gconstpointer data)
 {

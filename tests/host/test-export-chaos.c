@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Random programs that send blocks from one pool to another and change who else accesses them, while up to three calls
- * of the driver fail in a row. What was sent has the same bytes at both ends, exactly the peers of a pool can access its
- * blocks, a call that fails can be made again, and nothing is left, descriptors included.
+ * of the driver fail in a row. What was sent has the same bytes at both ends, exactly the peers of a pool can access
+ * its blocks, a call that fails can be made again, and nothing is left, descriptors included.
  */
 
 #include "calls/pool.h"

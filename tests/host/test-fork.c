@@ -363,7 +363,9 @@ static void fork_while_called(void)
 		struct caller caller = { .call = call };
 		GThread *thread;
 
-		/* A child waits for what its parent's thread does in ThreadSanitizer's pthread_once(), not in glibc's. */
+		/*
+		 * A child waits for what its parent's thread does in ThreadSanitizer's pthread_once(), not in glibc's.
+		 */
 		if (SANITIZED_THREADS)
 			g_assert_true(returns_as_it_should(call));
 		thread = g_thread_new("caller", call_on, &caller);

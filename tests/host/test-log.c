@@ -284,7 +284,9 @@ static void test_other_pools(void)
 	fixture_assert_nothing_left();
 }
 
-/* Free memory that lies beside what is allocated serves no large request: the pool grows over its peak, and says why. */
+/*
+ * Free memory that lies beside what is allocated serves no large request: the pool grows over its peak, and says why.
+ */
 static void test_stranded(void)
 {
 	struct vpmm_stats before, after;

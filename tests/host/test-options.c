@@ -182,7 +182,10 @@ static bool has_sample(const struct option *option)
 	return false;
 }
 
-/* The backend is a name and says so itself, test-record has the name of a trace, test-budget that of a budget; the rest has a sample here. */
+/*
+ * The backend is a name and says so itself, test-record has the name of a trace, test-budget that of a budget; the rest
+ * has a sample here.
+ */
 static void test_all(void)
 {
 	for_each_option(option) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* VPMM_OVERLAP=auto: a program whose streams wait for each other gets what they need. Times are those of the virtual clock. */
+/*
+ * VPMM_OVERLAP=auto: a program whose streams wait for each other gets what they need. Times are those of the virtual
+ * clock.
+ */
 #include <string.h>
 
 #include "backend/backend.h"
@@ -149,7 +152,9 @@ static void test_keeps_small_gains(void)
 	fixture_close(&f);
 }
 
-/* A program that asks for the next batch before it frees the one before has the second buffer itself: one more will do. */
+/*
+ * A program that asks for the next batch before it frees the one before has the second buffer itself: one more will do.
+ */
 static void test_two_buffers(void)
 {
 	static const size_t sizes[] = { 24, 10, 17, 8, 21, 14, 12 };

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Calls that another thread makes while a tag is about to be paused or resumed, or is paused, leave its memory alone. */
+/*
+ * Calls that another thread makes while a tag is about to be paused or resumed, or is paused, leave its memory alone.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -422,7 +424,9 @@ static bool try_zero(unsigned int flags, unsigned int enters)
 	return paused;
 }
 
-/* A pause at any moment of an allocation that is cleared: the block was there before and is paused, or there is none. */
+/*
+ * A pause at any moment of an allocation that is cleared: the block was there before and is paused, or there is none.
+ */
 static void test_zero(void)
 {
 	static const unsigned int flags[] = { VPMM_ZERO, VPMM_ZERO | VPMM_IDLE };

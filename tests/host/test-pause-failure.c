@@ -193,8 +193,8 @@ static void test_sweep(gconstpointer data)
 }
 
 /*
- * All calls fail from one on, until the pause succeeds. If undoing fails as well, nothing is lost, not even if the first
- * try to resume fails.
+ * All calls fail from one on, until the pause succeeds. If undoing fails as well, nothing is lost, not even if the
+ * first try to resume fails.
  */
 static void test_undo(void)
 {

@@ -633,7 +633,7 @@ static uint64_t driver_calls(struct fixture *f)
 	return stats.creates + stats.maps + stats.accesses + stats.unmaps + stats.releases;
 }
 
-/* Memory comes back in larger extents, so that the next turn takes fewer calls of the driver; and goes back as before. */
+/* Memory comes back in larger extents, so that the next turn takes fewer driver calls; and goes back as before. */
 static void test_larger(void)
 {
 	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE);

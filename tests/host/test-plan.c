@@ -248,7 +248,9 @@ static bool is_chosen(uint64_t begin)
 	return !(begin % ((uint64_t)1 << 40));
 }
 
-/* Each pool of a process has addresses that are free in every process, whether or not its file has a name of its own. */
+/*
+ * Each pool of a process has addresses that are free in every process, whether or not its file has a name of its own.
+ */
 static void test_names(void)
 {
 	char *second = g_strconcat(file, "-of-another", NULL), *third = g_strconcat(file, "-of-a-third", NULL);

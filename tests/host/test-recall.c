@@ -2,7 +2,8 @@
 /*
  * A program of one stream that repeats itself gets its addresses back, and memory goes from one of them to another for
  * that, which the pool may note late. Whoever comes next finds it right. No test checks the pool earlier, as that looks
- * at everything. The only stream waits for nothing, so what another stream waits for later has to be noted all the same.
+ * at everything. The only stream waits for nothing, so what another stream waits for later has to be noted all the
+ * same.
  */
 #include <errno.h>
 

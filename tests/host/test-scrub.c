@@ -388,8 +388,8 @@ static void test_resize_fails(gconstpointer opts)
 }
 
 /*
- * Nor is memory that a move by mapping was to take, and that another stream has left: that has a copy of the block's ends
- * now.
+ * Nor is memory that a move by mapping was to take, and that another stream has left: that has a copy of the block's
+ * ends now.
  */
 static void test_move_fails(void)
 {

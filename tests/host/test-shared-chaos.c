@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Random programs with shared ranges, beside a model of what each page holds, while calls of the driver fail: up to
- * three in a row, in any call of the program and in any touch of the CPU. No byte is lost, a call that fails has changed
- * nothing that the program can tell, and can be made again.
+ * three in a row, in any call of the program and in any touch of the CPU. No byte is lost, a call that fails has
+ * changed nothing that the program can tell, and can be made again.
  */
 #include <errno.h>
 #include <inttypes.h>

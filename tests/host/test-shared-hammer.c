@@ -145,7 +145,10 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_data_func("/shared-hammer/userfaultfd", "userfaultfd", test_hammer);
 	g_test_add_data_func("/shared-hammer/user", "user", test_hammer);
-	/* ThreadSanitizer holds a lock while an atomic access of the program is carried out, and takes it in the handler. */
+	/*
+	 * ThreadSanitizer holds a lock while an atomic access of the program is carried out, and takes it in the
+	 * handler.
+	 */
 	if (!SANITIZED_THREADS)
 		g_test_add_data_func("/shared-hammer/signal", "signal", test_hammer);
 	return g_test_run();

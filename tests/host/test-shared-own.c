@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * A program that moves, protects or discards addresses of a shared range by itself. Each access ends: with memory, or with
- * a signal that the program's own handler gets. The rest of the range goes on.
+ * A program that moves, protects or discards addresses of a shared range by itself. Each access ends: with memory, or
+ * with a signal that the program's own handler gets. The rest of the range goes on.
  */
 #define _GNU_SOURCE 1
 #include <pthread.h>

@@ -320,7 +320,9 @@ static size_t count_mapped(void)
 	return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Pages that cannot be taken from the CPU stay, and are counted; who takes part is not told of what it was not asked. */
+/*
+ * Pages that cannot be taken from the CPU stay, and are counted; who takes part is not told of what it was not asked.
+ */
 static void test_no_addresses(void)
 {
 	const struct vpmm_migrate_ops ops = { sizeof(ops), count_asked, count_told };
@@ -468,7 +470,9 @@ static void test_no_descriptors(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	/* A sanitizer has handlers of its own, and locks nothing. A child can have a range only before its parent does. */
+	/*
+	 * A sanitizer has handlers of its own, and locks nothing. A child can have a range only before its parent does.
+	 */
 	if (!SANITIZED) {
 		g_test_add_func("/shared-process/sent", test_sent);
 		fixture_add_rows("/shared-process/locked", ranges_ways, test_locked);

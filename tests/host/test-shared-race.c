@@ -367,7 +367,9 @@ struct crowd {
 	_Atomic unsigned int freed;
 };
 
-/* A range may be at the address of an earlier one, and who still has that can pin it or free it. False: it is pinned. */
+/*
+ * A range may be at the address of an earlier one, and who still has that can pin it or free it. False: it is pinned.
+ */
 static bool free_range(struct crowd *c, void *at)
 {
 	int err = vpmm_shared_free(c->f.pool, at, c->f.streams[0]);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * A handler of a signal may touch a shared range while its own thread is in a call that moves pages: the handler runs
- * when the call is over, as the touch would wait for ever before that. And no handler of the program runs on the library's threads.
+ * when the call is over, as the touch would wait for ever before that. And no handler of the program runs on the
+ * library's threads.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -428,8 +428,8 @@ static void test_in_a_row(gconstpointer data)
 }
 
 /*
- * A move that fails puts back what the device had, and if that fails, tries again before the streams go on; a driver that
- * fails for longer is asked once more by the next call that stops them. A kernel finds the page then.
+ * A move that fails puts back what the device had, and if that fails, tries again before the streams go on; a driver
+ * that fails for longer is asked once more by the next call that stops them. A kernel finds the page then.
  */
 static void test_put_back(gconstpointer data)
 {

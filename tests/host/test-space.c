@@ -27,7 +27,9 @@ static bool can_reserve(size_t size)
 	return range != MAP_FAILED && !munmap(range, size);
 }
 
-/* In a process of its own, as what the pools have reserved shows in later ones; and not under a sanitizer or valgrind. */
+/*
+ * In a process of its own, as what the pools have reserved shows in later ones; and not under a sanitizer or valgrind.
+ */
 static bool runs_here(void)
 {
 	if (g_test_subprocess())

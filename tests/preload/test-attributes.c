@@ -278,7 +278,10 @@ static void peers_of_destroyed_contexts(void)
 	drv_context owner, other;
 	drv_deviceptr va;
 
-	/* A context of device 1 lets it access the memory of device 0, and is destroyed; then one that may be at its address. */
+	/*
+	 * A context of device 1 lets it access the memory of device 0, and is destroyed; then one that may be at its
+	 * address.
+	 */
 	owner = use_primary(0);
 	va = alloc_bytes(SIZE);
 	for (int i = 0; i < 2; i++) {

@@ -208,8 +208,8 @@ static void second_behind(void)
 	drv_deviceptr va;
 
 	/*
-	 * With another object behind us, what it looks up behind itself, or in the driver, is the driver's: with ours in
-	 * its place, the two would call each other.
+	 * With another object behind us, what it looks up behind itself, or in the driver, is the driver's: with ours
+	 * in its place, the two would call each other.
 	 */
 	g_assert_true(is_of(found_by_second("second_next", "cuMemAlloc_v2"), DRIVER));
 	g_assert_true(is_of(found_by_second("second_look", "cuMemAlloc_v2"), DRIVER));
@@ -258,7 +258,9 @@ static void quota_behind(void)
 	size_t free, total, had;
 	drv_deviceptr va;
 
-	/* A library of quotas stands behind us, as that of /etc/ld.so.preload does. The program allocates what it may. */
+	/*
+	 * A library of quotas stands behind us, as that of /etc/ld.so.preload does. The program allocates what it may.
+	 */
 	use_primary(0);
 	g_assert_cmpint(cuMemAlloc_v2(&va, QUOTA / 16), ==, 0);
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);

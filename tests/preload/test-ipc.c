@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * CUDA's legacy IPC under the preload object, over the suite's own driver: this program again is the other process. Each
- * test is a process of its own, which is its own other as well, with an argument.
+ * CUDA's legacy IPC under the preload object, over the suite's own driver: this program again is the other process.
+ * Each test is a process of its own, which is its own other as well, with an argument.
  */
 #define _GNU_SOURCE 1
 #include <dirent.h>

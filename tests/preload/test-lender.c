@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Names of blocks, and who answers to them: this process is the other one as well, and its blocks are what a table says. */
+/*
+ * Names of blocks, and who answers to them: this process is the other one as well, and its blocks are what a table
+ * says.
+ */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <glib.h>

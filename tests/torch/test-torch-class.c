@@ -140,7 +140,9 @@ static void test_streams(void)
 	assert_ok(vpmm_host_stream_destroy(stream));
 }
 
-/* A use that there is no host memory for: the block serves nobody any more, as nothing tells when the stream is done. */
+/*
+ * A use that there is no host memory for: the block serves nobody any more, as nothing tells when the stream is done.
+ */
 static void test_use_without_memory(void)
 {
 	const struct torch_id id = { 0, 25 };

@@ -198,7 +198,9 @@ static void test_failed_early(void)
 	struct CUstream_st *stream = new_stream();
 	struct vpmm_host_graph *graph;
 
-	/* A graph goes while a capture has failed of which nothing else is known: its memory waits for the end of that. */
+	/*
+	 * A graph goes while a capture has failed of which nothing else is known: its memory waits for the end of that.
+	 */
 	capture(mine, 4 * MIB, stream);
 	g_assert_cmpuint(torch.vpmm_torch_begun(), ==, 0);
 	begin(other, stream);

@@ -12,8 +12,8 @@
  * @programs: what was measured
  * @results: of struct results, the first with all rules
  *
- * The last column is the largest difference to the first row, in percent. A rule without one is none that these programs
- * need.
+ * The last column is the largest difference to the first row, in percent. A rule without one is none that these
+ * programs need.
  */
 void rules_print(const struct programs *programs, const GArray *results);
 

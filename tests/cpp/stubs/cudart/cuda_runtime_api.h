@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Of the runtime, what RMM's users ask of an address. A thread has no context before it has set a device, and no address
- * is valid then; what a call returns is the thread's last error, too.
+ * Of the runtime, what RMM's users ask of an address. A thread has no context before it has set a device, and no
+ * address is valid then; what a call returns is the thread's last error, too.
  */
 #ifndef STUB_CUDA_RUNTIME_API_H
 #define STUB_CUDA_RUNTIME_API_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Of the runtime, what PyTorch's allocators call. Streams are those of the host backend; an event is behind one of them. */
+/*
+ * Of the runtime, what PyTorch's allocators call. Streams are those of the host backend; an event is behind one of
+ * them.
+ */
 #ifndef STUB_CUDA_RUNTIME_API_H
 #define STUB_CUDA_RUNTIME_API_H
 
