@@ -137,8 +137,6 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 	err = api_refuse_fork();
 	if (!err)
 		err = settings_from_opts(&settings, opts);
-	if (!err)
-		err = tag_set_default();
 	if (err)
 		return err;
 	if (tag_has_default())

@@ -11,6 +11,7 @@
 #include "util/error.h"
 #include "util/log.h"
 #include "util/sized.h"
+#include "util/tag.h"
 #include "util/text.h"
 
 /* An error lists the constants up to this number of them. */
@@ -376,6 +377,8 @@ static int check_others(void)
 		err = env_keep("VPMM_PAUSE_HOST", &bytes);
 	if (!err)
 		err = env_keep("VPMM_HOST_KEEP", &bytes);
+	if (!err)
+		err = tag_set_default();
 	return err ? err : settings_check_touch();
 }
 

@@ -199,13 +199,14 @@ static void test_switches(void)
 /* A bad setting that is no option is noticed when the others are read, and not where it is used. */
 static void test_others(void)
 {
-	static const char *const names[] = { "VPMM_PAUSABLE", "VPMM_PAUSE_POISON", "VPMM_PAUSE_HOST", "VPMM_HOST_KEEP" };
+	static const char *const names[] = { "VPMM_PAUSABLE", "VPMM_PAUSE_POISON", "VPMM_PAUSE_HOST", "VPMM_HOST_KEEP",
+					     "VPMM_TAG", "VPMM_SHARED_TOUCH" };
 	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host" };
 	struct vpmm_pool *pool;
 
 	clear_env();
 	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
-		g_setenv(names[i], "lots", TRUE);
+		g_setenv(names[i], "lots,lots", TRUE);
 		assert_error(vpmm_pool_create(&pool, &opts), EINVAL, names[i]);
 		assert_error(vpmm_pool_create(&pool, NULL), EINVAL, names[i]);
 		assert_error(vpmm_opts_from_env(&opts), EINVAL, names[i]);
