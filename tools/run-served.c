@@ -86,9 +86,7 @@ static void tell_line(const struct run_report *report, pid_t pid, const struct l
 	fputc('\n', out);
 }
 
-/*
- * What follows of a pool, up to the next one: the stacks that still hold something. Returns the line that it ends at.
- */
+/* Prints the stacks of a pool that still hold something. Returns the line at which the next pool begins. */
 static char **tell_stacks(FILE *out, char **lines)
 {
 	GPtrArray *stacks = stacks_new();

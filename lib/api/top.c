@@ -114,10 +114,7 @@ static void publish_all(void)
 {
 	struct top_page *page = top.page;
 
-	/*
-	 * Pools are read first: a call may hold the lock of one for long, and a page that is being written cannot be
-	 * read.
-	 */
+	/* Pools are read first: a call may hold a pool's lock for long, and readers wait while the page is written. */
 	for (unsigned int i = 0; i < top.count; i++)
 		publish_pool(top.pools[i], top.numbers[i], &top.next[i]);
 	begin_writing(page);

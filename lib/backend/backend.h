@@ -189,8 +189,7 @@ struct backend_info {
  * @stream_capture: the driver's id of the capture that a stream is under, never used for another; 0 if it is under
  *	none. -EBUSY for the legacy default stream while another stream's capture makes it unusable, and for an
  *	invalidated capture whose id the driver no longer tells.
- * @graph_watch: have @gone called, once and with @data, when the graph that @stream is captured into cannot run any
- *	more:
+ * @graph_watch: have @gone called, once and with @data, when the graph of @stream's capture cannot run any more:
  *	when the capture has failed, or the graph is destroyed, and with it all that was made of it (instances, clones,
  *	graphs that it is a child of), and the launches of all of them are complete. That may be within a call of the
  *	driver or on a thread of its own, with locks held, and after close: @gone must not wait, nor call the backend.

@@ -34,9 +34,7 @@ static int find_growable_hole(struct core *core, size_t max, struct region **hol
 	return err || *hole ? err : chunk_find(core, &core->regions, max, hole, added);
 }
 
-/*
- * Whether a range that takes all of a hole would pass for the rest of a growable block's, until a block starts there.
- */
+/* Whether a range that takes all of a hole would pass for a growable block's, until a block starts there. */
 static bool follows_growable(const struct region *hole, size_t max)
 {
 	return hole->size == max && hole->prev && (hole->prev->reserved || hole->prev->max);
@@ -294,9 +292,7 @@ static int map_growable(struct vpmm_pool *pool, uint64_t addr, struct request *r
 	err = growable_map(&pool->core, addr, request, behind, event);
 	for (int round = 0; err == -ENOMEM && round <= RECLAIM_ROUNDS; round++) {
 		request->frugal = true;
-		/*
-		 * What is free may be in extents that are larger than what is missing, and none may be mapped in part.
-		 */
+		/* Free extents may be larger than the gap, and no extent can be mapped in part. */
 		last = round < RECLAIM_ROUNDS ? reclaim(&pool->pending, request, round) :
 		       trim_bytes(&pool->core, request->size);
 		/* What cannot be waited for is no reason not to release what is free. */

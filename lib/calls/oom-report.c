@@ -233,7 +233,7 @@ static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, 
 /* Of the pool and its arenas: a request of one finds too little because of what all of them hold. */
 static void say_stacks(struct vpmm_pool *pool, GString *text)
 {
-	struct vpmm_pool *parent = pool->arena ? pool->arena->parent : pool;
+	struct vpmm_pool *parent = arena_root(pool);
 	GPtrArray *samplers;
 
 	if (!parent->core.sampler)

@@ -295,9 +295,7 @@ void plan_file_begin(struct vpmm_pool *pool, const struct backend_info *info)
 	}
 }
 
-/*
- * Return: the bytes, for g_free(), with a null byte behind them; NULL with a text, or without one if there is no file.
- */
+/* Return: the bytes, with a null byte behind them, for g_free(); NULL: no file, or an error with its text. */
 static char *read_file(const char *name, size_t *length, bool *there)
 {
 	int fd = descriptor_raise(open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));

@@ -85,9 +85,7 @@ bool pool_shared_lookup(uint64_t addr, struct vpmm_allocation *allocation)
 	return range;
 }
 
-/*
- * Calls on a pool that has ranges stand between this, or the next, and leave_shared(). *@shared is NULL: it has none.
- */
+/* Calls on a pool with ranges stand between this, or the next, and leave_shared(). *@shared is NULL: it has none. */
 static int try_shared(struct vpmm_pool *pool, struct held *held, struct shared **shared)
 {
 	int err = 0;

@@ -310,7 +310,8 @@ static int event_catch_up(struct event **event)
 		error_restore(&kept);
 		return 0;
 	}
-	(*event)->put_off = err;
+	if (!err)
+		(*event)->put_off = false;
 	return err;
 }
 

@@ -148,9 +148,7 @@ int host_order_check_unmap(struct host_backend *host, uint64_t va, size_t size)
 	for (guint i = 0; found && i < found->len && !ret; i++) {
 		const struct host_pending *work = &g_array_index(found, struct host_pending, i);
 
-		/*
-		 * A program's work behind a free need not use that block. The guard event of an unmap is checked apart.
-		 */
+		/* The program's later work need not use that block. The guard event of an unmap is checked apart. */
 		if (!work->released && ((work->to < va + size && va < work->to + work->size) ||
 					(work->from && work->from < va + size && va < work->from + work->size)))
 			ret = error_set(-EBUSY, "unmap: the %zu bytes at %#" PRIx64 " have a %s of the library pending,"

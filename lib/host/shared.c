@@ -140,9 +140,7 @@ int host_op_gate(struct backend *be, struct CUstream_st *const *streams, size_t 
 		ret = wait_for_host_stream(host_device_ordinal(host_backend(be)->dev), streams[i]);
 	if (ret)
 		return ret;
-	/*
-	 * Work that another thread has submitted since may be running; work that it submits from now on does not begin.
-	 */
+	/* Work that another thread has submitted since may be running, but none that it submits from now on begins. */
 	host_acquire(&host_streams_lock);
 	host_queue_hold();
 	lock_release(&host_streams_lock);

@@ -141,9 +141,7 @@ static struct block *block_carve(struct host_small *small, struct block *block, 
 	return front;
 }
 
-/*
- * The smallest block of sufficient size that a stream may have without a wait, or any that may have to be waited for.
- */
+/* The smallest block that is large enough; with @wait of those too that the stream has to wait for. */
 static struct block *smallest_fit(struct host_small *small, uint64_t size, uint64_t id, bool wait)
 {
 	const struct block least = { .size = size };

@@ -176,9 +176,7 @@ int host_stream_submit(int device, struct CUstream_st *stream, vpmm_host_fn fn, 
 	return submit_task(device, stream, &task);
 }
 
-/*
- * Pieces of timed work that a stream has pending, at most: launches that a driver takes before it holds the host back.
- */
+/* The most pieces of timed work that a stream has pending. A driver takes as many before it blocks the host. */
 #define QUEUE_MOST 1024
 
 /* Lets the clock move until the stream can take another piece. Work that is pending until a call completes it stays. */

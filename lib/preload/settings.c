@@ -160,9 +160,7 @@ static void pass_over(char *path, const char *line)
 		snprintf(path + length, NUMBER_ROOM, ".%u", ++number);
 }
 
-/*
- * A file that is open, or, if it is not in use, was. All stay in a list, which needs no lock that a fork could leave.
- */
+/* A file that is or was open. All stay in a list, which needs no lock that a fork could leave held. */
 struct opened {
 	struct descriptor file;
 	atomic_bool in_use;

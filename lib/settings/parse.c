@@ -363,8 +363,8 @@ int settings_check_touch(void)
 	return error_set(-EINVAL, "VPMM_SHARED_TOUCH=%.200s: expected userfaultfd, user or signal", text);
 }
 
-/* Settings that are no options are read where they are used; a bad one is to be noticed before that. */
-static int check_others(void)
+/* A bad setting that is no option is noticed here. Most of them are read again where they are used. */
+static int read_others(void)
 {
 	uint64_t bytes;
 	bool on;
@@ -387,7 +387,7 @@ int settings_from_env(struct vpmm_opts *opts)
 	struct vpmm_opts found = { .size = opts->size };
 	int err;
 
-	err = check_others();
+	err = read_others();
 	if (err)
 		return err;
 	for (enum option_id id = 0; id < OPTIONS; id++) {
@@ -429,7 +429,7 @@ int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts)
 	struct vpmm_opts known = { .size = sizeof(known) };
 	int err;
 
-	err = opts ? opts_import(&known, opts) ?: check_others() : settings_from_env(&known);
+	err = opts ? opts_import(&known, opts) ?: read_others() : settings_from_env(&known);
 	if (err)
 		return err;
 	for_each_option(option) {

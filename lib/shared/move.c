@@ -424,8 +424,8 @@ static int move_stopped(struct batch *batch, struct step *steps, struct vpmm_mov
 
 	there_mend(batch->range);
 	/*
-	 * Who copies gets pages that nobody writes to, and memory to write to: a duplicate is a piece as any other
-	 * then. Otherwise one page is covered while the one before is copied.
+	 * If the program copies, all pages are covered before it is asked, and duplicates become ordinary pieces.
+	 * Otherwise each page is covered while the one before is copied.
 	 */
 	for (size_t i = 0; i < batch->count && !err && asks; i++)
 		err = cover_page(batch, i, &steps[i]);

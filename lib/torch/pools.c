@@ -187,9 +187,7 @@ static void segment_tell(struct torch_pool *pool, const struct segment *segment,
 		hooks.segment(&piece, by > 0);
 }
 
-/*
- * For any stream at once. Whole pages go back as a whole: a page that segments share would stay with the rest of them.
- */
+/* For any stream at once. Whole pages go back as a whole: a page that segments share would stay with the others. */
 static int take_pages(void **ptr, uint64_t bytes, struct CUstream_st *stream)
 {
 	struct vpmm_info info = { .size = sizeof(info) };

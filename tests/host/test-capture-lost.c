@@ -198,9 +198,7 @@ static void test_used(gconstpointer data)
 	fixture_close(&f);
 }
 
-/*
- * What was freed under the capture, after an earlier use of its stream that no event covers, is no other stream's yet.
- */
+/* A block freed under the capture, with an earlier use that no event covers, is no other stream's yet. */
 static void test_behind_uncovered(void)
 {
 	struct vpmm_host_graph *graph;

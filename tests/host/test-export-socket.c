@@ -542,9 +542,7 @@ static void send_filled(struct ends *e, char value)
 	assert_ok(vpmm_send(e->from.pool, here, e->sockets[0]));
 }
 
-/*
- * A driver that fails before takes no block; one that cannot map it has taken all of it. The next is whole either way.
- */
+/* A driver that fails earlier takes no block; one that cannot map it has all of it. The next one is whole. */
 static void test_driver_fails(void)
 {
 	static const enum backend_op ops[] = { BACKEND_OP_enter, BACKEND_OP_map };

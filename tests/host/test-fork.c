@@ -363,9 +363,7 @@ static void fork_while_called(void)
 		struct caller caller = { .call = call };
 		GThread *thread;
 
-		/*
-		 * A child waits for what its parent's thread does in ThreadSanitizer's pthread_once(), not in glibc's.
-		 */
+		/* ThreadSanitizer's pthread_once() makes a child wait for the parent's thread; glibc's does not. */
 		if (SANITIZED_THREADS)
 			g_assert_true(returns_as_it_should(call));
 		thread = g_thread_new("caller", call_on, &caller);

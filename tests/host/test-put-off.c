@@ -120,19 +120,27 @@ static void test_later_event_is_complete(void)
 	fixture_close(&f);
 }
 
+/* Two growable blocks, of which the first is freed, and others. The frees of growable blocks record events at once. */
+static void open_mappings(struct fixture *f, size_t last_size, void **last, void **blocks, size_t count)
+{
+	void *first;
+
+	fixture_open(f, (struct vpmm_opts){ FIXTURE_OPTS });
+	f->pool->core.settings.cache = true;
+	assert_ok(vpmm_malloc_growable(f->pool, &first, PAGE, PAGE, NULL));
+	assert_ok(vpmm_malloc_growable(f->pool, last, last_size, last_size, NULL));
+	for (size_t i = 0; i < count; i++)
+		blocks[i] = fixture_malloc(f, 2, NULL);
+	fixture_free_at_work(f, first, NULL);
+}
+
 /* An old mapping goes once its event has passed, even if that was with a later one, and nothing was recorded for it. */
 static void test_old_mapping_goes(void)
 {
-	void *blocks[4], *first, *last;
+	void *blocks[4], *last;
 	struct fixture f;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
-	f.pool->core.settings.cache = true;
-	assert_ok(vpmm_malloc_growable(f.pool, &first, PAGE, PAGE, NULL));
-	assert_ok(vpmm_malloc_growable(f.pool, &last, PAGE, PAGE, NULL));
-	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i++)
-		blocks[i] = fixture_malloc(&f, 2, NULL);
-	fixture_free_at_work(&f, first, NULL);
+	open_mappings(&f, PAGE, &last, blocks, G_N_ELEMENTS(blocks));
 	fixture_free_at_work(&f, blocks[0], NULL);
 	fixture_free_at_work(&f, blocks[2], NULL);
 	fixture_malloc(&f, 4, NULL);
@@ -147,16 +155,10 @@ static void test_old_mapping_goes(void)
 /* The wait of another stream makes no record that would be complete after those of later frees. */
 static void test_old_mapping_goes_with_later(void)
 {
-	void *blocks[6], *first, *last;
+	void *blocks[6], *last;
 	struct fixture f;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
-	f.pool->core.settings.cache = true;
-	assert_ok(vpmm_malloc_growable(f.pool, &first, PAGE, PAGE, NULL));
-	assert_ok(vpmm_malloc_growable(f.pool, &last, 3 * PAGE, 3 * PAGE, NULL));
-	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i++)
-		blocks[i] = fixture_malloc(&f, 2, NULL);
-	fixture_free_at_work(&f, first, NULL);
+	open_mappings(&f, 3 * PAGE, &last, blocks, G_N_ELEMENTS(blocks));
 	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i += 2)
 		fixture_free_at_work(&f, blocks[i], NULL);
 	fixture_malloc(&f, 4, NULL);
