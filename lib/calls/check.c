@@ -11,6 +11,7 @@
 #include "pending/deferred-free.h"
 #include "pending/group.h"
 #include "shared/shared.h"
+#include "util/circle.h"
 #include "util/error.h"
 
 /* What a walk over all regions has counted, to be compared with the indices and sums. */
@@ -123,7 +124,7 @@ static int check_event(struct census *census, const struct region *region)
 	if (event_pending(region->event)) {
 		census->guarded++;
 		census->zombies += region->kind == REGION_ZOMBIE;
-		if (!g_list_find(region->event->guarded.head, region))
+		if (!circle_contains(&region->event->guarded, &region->guarded))
 			return broken(region, "is not known to its event");
 	} else if (region->kind == REGION_ZOMBIE && (!census->map->keeps || region->stray)) {
 		census->dead++;
@@ -316,7 +317,7 @@ static int check_joined(const struct core *core, uint64_t parts, uint64_t *guard
 	for (const GList *link = core->streams.joined->pending.head; link && !err; link = link->next) {
 		const struct event *joined = link->data;
 
-		*guarded += joined->guarded.length;
+		*guarded += circle_length(&joined->guarded);
 		err = check_parts(joined, &seen);
 	}
 	return err ? err : expect(seen, parts, "events that are parts of joined ones");
@@ -331,7 +332,7 @@ static int check_streams(const struct census *census)
 		zombies += stream->zombies;
 		busy += !g_queue_is_empty(&stream->pending);
 		for (GList *link = stream->pending.head; link; link = link->next) {
-			guarded += ((struct event *)link->data)->guarded.length;
+			guarded += circle_length(&((struct event *)link->data)->guarded);
 			parts += ((struct event *)link->data)->joins.length;
 		}
 	}
@@ -395,7 +396,7 @@ static int check_sums(const struct census *census)
 	if (!err)
 		err = check_gaps(census);
 	if (!err)
-		err = expect(census->dead, map->dead.length, "zombies to be unmapped");
+		err = expect(census->dead, circle_length(&map->dead), "zombies to be unmapped");
 	if (!err)
 		err = expect(census->growables, map->growables, "growable blocks");
 	return err ? err : check_sets(census);
@@ -511,7 +512,7 @@ static int check_extents(struct census *census)
 	if (!err)
 		err = expect(places, map->places, "places of extents");
 	if (!err)
-		err = expect(map->by_use.length, map->places, "places by use");
+		err = expect(circle_length(&map->by_use), map->places, "places by use");
 	return err ? err : check_sizes(map, map->all.length, whole_count);
 }
 

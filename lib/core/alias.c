@@ -7,6 +7,7 @@
 #include "core/region-index.h"
 #include "core/wait-set.h"
 #include "util/assume.h"
+#include "util/circle.h"
 
 bool alias_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
 {
@@ -69,13 +70,28 @@ static bool is_reserved(struct core *core, uint64_t addr)
 	return region && region->reserved;
 }
 
-/* A walk comes to an extent with allocations, or one that is split. Return: false if it cannot be had. */
-static bool walk_part(struct core *core, const struct place *place, uint64_t addr, uint64_t stop, struct order *order)
+/*
+ * A walk comes to a part of an extent that a stream may have to wait for, or that may be free in part. Kept out of the
+ * loop, which passes most parts by. Return: false if the part cannot be had.
+ */
+static bool walk_part(struct core *core, const struct place *place, uint64_t addr, uint64_t end,
+		      struct order *order) __attribute__((noinline));
+static bool walk_part(struct core *core, const struct place *place, uint64_t addr, uint64_t end,
+		      struct order *order)
 {
+	/* The only stream is ordered after all of its own events. */
+	struct order *others = core->streams.sole ? NULL : order;
 	struct extent *extent = place->extent;
+	uint64_t from = MAX(addr, place->addr), stop = MIN(end, place->addr + extent->size);
 
-	extent->here = is_free_here(core, place, addr, stop, core->streams.sole ? NULL : order);
-	return !order || extent->here || alias_order(core, extent, addr - place->addr, stop - place->addr, order);
+	if (extent_is_whole(extent)) {
+		extent->here = extent->home == place;
+		if (others)
+			order_add_range(others, &core->regions, extent->home->addr + (from - place->addr), stop - from);
+		return true;
+	}
+	extent->here = is_free_here(core, place, from, stop, others);
+	return !order || extent->here || alias_order(core, extent, from - place->addr, stop - place->addr, order);
 }
 
 /*
@@ -85,31 +101,24 @@ static bool walk_part(struct core *core, const struct place *place, uint64_t add
  */
 static struct place *walk_places(struct core *core, uint64_t addr, size_t size, struct order *order)
 {
-	/* The only stream is ordered after all of its own events. */
-	struct order *others = core->streams.sole ? NULL : order;
-	struct place *elsewhere = NULL;
-	uint64_t stamp = ++core->extents.stamp;
-	uint64_t end = addr + size, stop;
+	struct place *place = extent_place(&core->extents, addr), *elsewhere = NULL;
+	uint64_t stamp = ++core->extents.stamp, end = addr + size;
+	bool alone = core->streams.sole;
 
-	for (struct place *place = extent_place(&core->extents, addr); place; place = place->above, addr = stop) {
+	for (; place; place = place->above) {
 		struct extent *extent = place->extent;
 
 		/* A block cannot contain one extent twice. */
 		if (extent->stamp == stamp)
 			return NULL;
 		extent->stamp = stamp;
-		stop = place->addr + extent->size;
-		if (extent_is_whole(extent)) {
+		if (alone && extent_is_whole(extent))
 			extent->here = extent->home == place;
-			if (others)
-				order_add_range(others, &core->regions, extent->home->addr + (addr - place->addr),
-						MIN(stop, end) - addr);
-		} else if (!walk_part(core, place, addr, MIN(stop, end), order)) {
+		else if (!walk_part(core, place, addr, end, order))
 			return NULL;
-		}
-		if (!elsewhere && !extent->here)
+		if (!extent->here && !elsewhere)
 			elsewhere = place;
-		if (stop >= end)
+		if (place->addr + extent->size >= end)
 			return elsewhere ? elsewhere : place;
 	}
 	return NULL;
@@ -121,12 +130,11 @@ struct place *alias_reaches(struct core *core, uint64_t addr, size_t size, struc
 	return is_reserved(core, addr) ? NULL : walk_places(core, addr, size, order);
 }
 
-/* Makes the free bytes of a part of an extent free at another mapping. */
-static void move_free(struct core *core, const struct place *place, const struct place *to, size_t from,
-		      size_t until)
+/* Makes the free bytes of a part of an extent, which is mapped at @here, free at its mapping at @there. */
+static void move_free(struct core *core, uint64_t here, uint64_t there, size_t from, size_t until)
 {
 	struct region_map *regions = &core->regions;
-	uint64_t addr = place->addr + from, end = place->addr + until;
+	uint64_t addr = here + from, end = here + until;
 
 	while (addr < end) {
 		struct region *region = region_listed_at(regions, addr);
@@ -137,7 +145,7 @@ static void move_free(struct core *core, const struct place *place, const struct
 			struct event *event = event_ref(region->event);
 
 			region_vacate(regions, region, addr, stop - addr);
-			region_set_free(regions, region_isolate(regions, addr - place->addr + to->addr, stop - addr),
+			region_set_free(regions, region_isolate(regions, addr - here + there, stop - addr),
 					stream, event);
 			event_unref(event);
 		}
@@ -198,7 +206,7 @@ static void claim_part(struct core *core, struct place *place, size_t from, size
 		if (other != place && block)
 			vacate(core, other->addr + from, until - from);
 		else if (other != place)
-			move_free(core, other, place, from, until);
+			move_free(core, other->addr, place->addr, from, until);
 	}
 	extent->split = extent->live;
 	set_home(core, place);
@@ -227,6 +235,9 @@ static void loosen(struct core *core, uint64_t addr, size_t size)
 {
 	struct region_map *map = &core->regions;
 
+	/* Most often nothing is: in a program that no longer searches, all that is freed stays loose. */
+	if (!map->bytes[REGION_FREE])
+		return;
 	for (struct region *region = region_listed_at(map, addr); region && region->addr < addr + size;
 	     region = region->next) {
 		if (region->kind == REGION_FREE)
@@ -242,7 +253,7 @@ static void become_loose(struct core *core, uint64_t addr, size_t size)
 {
 	struct region_map *map = &core->regions;
 	struct stream *sole = core->streams.sole;
-	struct region *region = size ? region_listed_at(map, addr) : NULL;
+	struct region *region = region_listed_at(map, addr);
 	uint64_t end = addr + size;
 
 	for (; region && region->addr < end; region = region->next) {
@@ -260,24 +271,26 @@ static void become_loose(struct core *core, uint64_t addr, size_t size)
  */
 static struct place *claim_whole(struct core *core, struct place *place, uint64_t addr, uint64_t end, bool block)
 {
-	const struct place here = { .addr = place->addr }, there = { .addr = place->extent->home->addr };
+	uint64_t here = place->addr, there = place->extent->home->addr;
 	size_t size = come_home(core, &place, end);
-	size_t from = block ? MAX(addr, here.addr) - here.addr : size;
-	size_t until = MIN(end - here.addr, size);
+	size_t from = block ? MAX(addr, here) - here : size;
+	size_t until = MIN(end - here, size);
 
 	if (block && core->regions.lazy && core->streams.sole) {
-		loosen(core, there.addr, size);
-		become_loose(core, here.addr, from);
-		become_loose(core, here.addr + until, size - until);
+		loosen(core, there, size);
+		if (from)
+			become_loose(core, here, from);
+		if (until < size)
+			become_loose(core, here + until, size - until);
 		return place;
 	}
 	if (from)
-		move_free(core, &there, &here, 0, from);
+		move_free(core, there, here, 0, from);
 	if (!block)
 		return place;
 	if (until < size)
-		move_free(core, &there, &here, until, size);
-	vacate(core, there.addr + from, until - from);
+		move_free(core, there, here, until, size);
+	vacate(core, there + from, until - from);
 	return place;
 }
 
@@ -372,8 +385,11 @@ static int trim_places(struct core *core, uint64_t keep, uint64_t looks, uint64_
 	int err = 0;
 
 	for (; looks && needed && core->extents.places > keep && !err; looks--) {
-		struct place *place = core->extents.by_use.head->data;
+		GList *oldest = circle_first(&core->extents.by_use);
+		struct place *place;
 
+		assume(oldest);
+		place = oldest->data;
 		if (place->extent->counts && place_is_dead(core, place)) {
 			err = unmap_dead(core, place);
 			continue;
@@ -403,10 +419,11 @@ int alias_trim_some(struct core *core, uint64_t keep)
 
 static int reap_map(struct core *core, struct region_map *regions)
 {
+	GList *link;
 	int err;
 
-	while (regions->dead.head) {
-		struct region *region = regions->dead.head->data;
+	while ((link = circle_first(&regions->dead))) {
+		struct region *region = link->data;
 
 		err = extent_unmap(&core->extents, region->addr, region->size,
 				   event_recorded(region->event));

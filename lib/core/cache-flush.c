@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The flush of a cache: cached blocks become free regions. */
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "core/allocation.h"
 #include "core/cache-flush.h"
@@ -14,20 +13,8 @@
 /* So many are sorted as they come. */
 #define FEW BOUND(24, 2)
 
-static int compare_freed(const void *a, const void *b)
+static void sort_few(struct freed *freed, size_t count)
 {
-	const struct freed *x = a, *y = b;
-
-	return x->when < y->when ? -1 : x->when > y->when;
-}
-
-/* Most often there are a few, and a call for each comparison is more than all else. */
-static void sort_freed(struct freed *freed, size_t count)
-{
-	if (count > FEW) {
-		qsort(freed, count, sizeof(*freed), compare_freed);
-		return;
-	}
 	for (size_t i = 1; i < count; i++) {
 		struct freed next = freed[i];
 		size_t j = i;
@@ -36,6 +23,46 @@ static void sort_freed(struct freed *freed, size_t count)
 			freed[j] = freed[j - 1];
 		freed[j] = next;
 	}
+}
+
+/* Moves them to @sorted in the order of one byte of @when - @least; those with the same byte stay in their order. */
+static void sort_by_byte(const struct freed *freed, size_t count, uint64_t least, unsigned int shift,
+			 struct freed *sorted)
+{
+	size_t at[257] = { 0 };
+
+	for (size_t i = 0; i < count; i++)
+		at[((freed[i].when - least) >> shift & 255) + 1]++;
+	for (size_t byte = 1; byte < 256; byte++)
+		at[byte] += at[byte - 1];
+	for (size_t i = 0; i < count; i++)
+		sorted[at[(freed[i].when - least) >> shift & 255]++] = freed[i];
+}
+
+/*
+ * Sorts by when they were freed. A phase of small blocks ends with hundreds, and with qsort() the calls to compare two
+ * would take more than all else of a flush. @room: for as many. Return: where they are now, @freed or @room.
+ */
+static const struct freed *sort_freed(struct freed *freed, size_t count, struct freed *room)
+{
+	uint64_t least = UINT64_MAX, most = 0;
+
+	if (count <= FEW) {
+		sort_few(freed, count);
+		return freed;
+	}
+	for (size_t i = 0; i < count; i++) {
+		least = MIN(least, freed[i].when);
+		most = MAX(most, freed[i].when);
+	}
+	for (unsigned int shift = 0; shift < 64 && (most - least) >> shift; shift += 8) {
+		struct freed *sorted = room;
+
+		sort_by_byte(freed, count, least, shift, sorted);
+		room = freed;
+		freed = sorted;
+	}
+	return freed;
 }
 
 /* Takes what is marked out of a bin: the last, as those freed later come first. @lent: only what is. */
@@ -124,9 +151,8 @@ static void flush_begin(struct flush *flush, struct core *core, struct cache *ca
 /* Frees it for the maps, in the order in which it was freed. */
 static bool flush_end(struct flush *flush, struct core *core, struct cache *cache)
 {
-	const struct freed *freed = core->flushed;
+	const struct freed *freed = sort_freed(core->flushed, flush->count, core->flushed + CACHE_BLOCKS_MAX);
 
-	sort_freed(core->flushed, flush->count);
 	for (size_t i = 0; i < flush->count; i++) {
 		owner_note(core, freed[i].region, cache->stream);
 		live_leave(core, freed[i].region, cache->stream, flush->event);

@@ -70,7 +70,7 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	account_init(&core->account);
 	stream_map_init(&core->streams, backend, &core->account, info->memory_total / UNMARKED_PART, core_pass,
 			core_share);
-	core->flushed = g_new(struct freed, CACHE_BLOCKS_MAX);
+	core->flushed = g_new(struct freed, 2 * CACHE_BLOCKS_MAX);
 	if (settings->keep < UINT64_MAX)
 		core->streams.most_cached = settings->keep / CACHE_SHARE;
 	core->extents.limit = settings->limit;

@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "core/account.h"
 #include "core/cache.h"
+#include "core/extent-whole.h"
 #include "core/extent.h"
 #include "core/memo.h"
 #include "core/region-loose.h"
@@ -123,7 +124,8 @@ static inline void counts_add_grown(struct counts *counts, uint64_t bytes)
  * @memo: earlier decisions about @regions, by what is allocated; @routine: by what was asked for before
  * @extents: physical memory
  * @streams: the streams that the pool has met
- * @flushed: CACHE_BLOCKS_MAX of them, what a flush of a cache takes out; not on the stack, which may be a small one
+ * @flushed: CACHE_BLOCKS_MAX of them, what a flush of a cache takes out, and as many to sort these; not on the stack,
+ *	which may be a small one
  * @resting: mappings must not change: the pool is an arena that is paused, or about to be paused or resumed
  * @peers_unsure: devices, as bits by ordinal, that may have access to some of the memory and none to the rest, since a
  *	change of peers failed and could not be undone

@@ -7,6 +7,7 @@
 #include "core/cache.h"
 #include "core/stream.h"
 #include "util/bound.h"
+#include "util/circle.h"
 #include "util/error.h"
 #include "util/links.h"
 
@@ -35,6 +36,7 @@ static struct event *event_new(struct stream *stream, guint count)
 	event->refs = 1;
 	event->count = count;
 	event->link.data = event;
+	circle_init(&event->guarded);
 	stream->refs++;
 	return event;
 }
@@ -190,11 +192,14 @@ static void event_retire(struct event *event)
 static void event_set_passed(struct event *event)
 {
 	struct stream_map *map = event->stream->map;
+	GList *link;
 
 	event_retire(event);
 	event->passed = true;
-	while (event->guarded.head)
-		map->passed(g_queue_pop_head_link(&event->guarded)->data);
+	while ((link = circle_first(&event->guarded))) {
+		circle_remove(link);
+		map->passed(link->data);
+	}
 }
 
 /* A part has passed. What waits for a single other part need not wait for the joined event any more. */
@@ -208,8 +213,8 @@ static void part_pass(struct join *part)
 	joined->left--;
 	if (!joined->left)
 		event_set_passed(joined);
-	for (link = joined->left == 1 ? joined->guarded.head : NULL; link; link = next) {
-		next = link->next;
+	for (link = joined->left == 1 ? circle_first(&joined->guarded) : NULL; link; link = next) {
+		next = circle_next(&joined->guarded, link);
 		map->passed(link->data);
 	}
 	event_unref(joined);

@@ -5,12 +5,13 @@
 
 #include "backend/backend.h"
 #include "budget/budget.h"
+#include "core/extent-whole.h"
 #include "core/extent.h"
 #include "util/address.h"
 #include "util/at-most.h"
+#include "util/circle.h"
 #include "util/error.h"
 #include "util/links.h"
-#include "util/circle.h"
 #include "util/text.h"
 
 /* From this size on, creating an extent takes much longer than asking how much memory the device has. */
@@ -38,6 +39,7 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
 	g_queue_init(&map->all);
 	g_queue_init(&map->whole);
 	circle_init(&map->late);
+	circle_init(&map->by_use);
 	ready_init(&map->ready);
 	map->sizes = g_tree_new(compare_sizes);
 }
@@ -78,22 +80,6 @@ static void size_leave(struct extent_map *map, struct extent *extent)
 		return;
 	g_tree_remove(map->sizes, same);
 	g_free(same);
-}
-
-struct extent_block *extent_block(struct extent_map *map, uint64_t number)
-{
-	struct extent_block **near = &map->near[number % EXTENT_NEAR];
-
-	*near = g_hash_table_lookup(map->active, &number);
-	return *near;
-}
-
-struct place *extent_place(struct extent_map *map, uint64_t addr)
-{
-	uint64_t page = extent_page(map, addr);
-	struct extent_block *block = extent_block_of(map, page);
-
-	return block ? block->places[page % EXTENT_BLOCK] : NULL;
 }
 
 /* Links a mapping with those next to it, or makes the one below it the last of its row. */
@@ -158,48 +144,6 @@ static void extent_delete(struct extent_map *map, struct extent *extent)
 	g_aligned_free(extent);
 }
 
-static void list_whole(struct extent_map *map, struct extent *extent)
-{
-	if (extent->coarse)
-		map->coarse_bytes -= extent->size;
-	extent->coarse = false;
-	circle_append(&map->late, &extent->late);
-}
-
-static void unlist_whole(struct extent_map *map, struct extent *extent)
-{
-	if (circle_has(&extent->late)) {
-		circle_remove(&extent->late);
-		return;
-	}
-	links_remove(&map->whole, &extent->whole);
-	links_remove(&extent->same_size->whole, &extent->alike);
-	ready_leave(&map->ready, extent);
-}
-
-void extent_update_whole(struct extent_map *map)
-{
-	GList *link;
-
-	while ((link = circle_first(&map->late))) {
-		struct extent *extent = link->data;
-
-		circle_remove(link);
-		links_append(&map->whole, &extent->whole);
-		links_append(&extent->same_size->whole, &extent->alike);
-		ready_enter(&map->ready, extent);
-	}
-}
-
-void extent_requeue(struct extent_map *map, struct extent *extent)
-{
-	extent_update_whole(map);
-	links_remove(&map->whole, &extent->whole);
-	links_append(&map->whole, &extent->whole);
-	ready_leave(&map->ready, extent);
-	ready_enter(&map->ready, extent);
-}
-
 static void extent_add_place(struct extent_map *map, struct extent *extent, uint64_t addr)
 {
 	struct place *place = line_alloc(sizeof(*place), LINE_SIZE);
@@ -211,7 +155,7 @@ static void extent_add_place(struct extent_map *map, struct extent *extent, uint
 		size_enter(map, extent);
 		if (extent->counts) {
 			map->whole_bytes += extent->size;
-			list_whole(map, extent);
+			extent_list_whole(map, extent);
 		}
 	}
 	*place = (struct place){ .addr = addr, .extent = extent, .number = ++last_number, .next = extent->places };
@@ -219,7 +163,7 @@ static void extent_add_place(struct extent_map *map, struct extent *extent, uint
 	if (!extent->home)
 		extent->home = place;
 	place->used.data = place;
-	links_append(&map->by_use, &place->used);
+	circle_append(&map->by_use, &place->used);
 	map->places++;
 	place_enter(map, place, place);
 }
@@ -234,7 +178,7 @@ static void extent_remove_place(struct extent_map *map, struct place *place)
 	*link = place->next;
 	if (extent->home == place)
 		extent->home = extent->places;
-	links_remove(&map->by_use, &place->used);
+	circle_remove(&place->used);
 	map->places--;
 	place_enter(map, place, NULL);
 	g_aligned_free(place);
@@ -402,6 +346,7 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 			goto err_release;
 		extent = extent_new(piece, handle);
 		extent->counts = counts;
+		extent->live = counts ? 0 : piece;
 		extent->whole.data = extent->alike.data = extent->late.data = extent;
 		g_ptr_array_add(extents, extent);
 	}
@@ -439,66 +384,6 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
 	for (const struct place *place = extent_place_mapped(map, addr); size; place = place->above) {
 		g_ptr_array_add(extents, place->extent);
 		size -= place->extent->size;
-	}
-}
-
-size_t extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
-{
-	const struct place *place = extent_place_mapped(map, addr);
-	uint64_t end = addr + size, stop, whole = 0, left = 0;
-
-	for (; addr < end; addr = stop, place = place->above) {
-		struct extent *extent = place->extent;
-
-		size_t part;
-
-		stop = place->addr + extent->size;
-		part = MIN(stop, end) - addr;
-		if (!extent->live) {
-			unlist_whole(map, extent);
-			whole += extent->size;
-			left += extent->size - part;
-		}
-		extent->live += part;
-	}
-	map->stuck_bytes += whole - size;
-	map->whole_bytes -= whole;
-	return left;
-}
-
-bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size)
-{
-	const struct place *place = extent_place_mapped(map, addr);
-	uint64_t end = addr + size, stop, whole = 0;
-	bool split = false;
-
-	for (; addr < end; addr = stop, place = place->above) {
-		struct extent *extent = place->extent;
-
-		stop = place->addr + extent->size;
-		extent->live -= MIN(stop, end) - addr;
-		if (!extent->live) {
-			list_whole(map, extent);
-			whole += extent->size;
-			split |= extent->split;
-		}
-	}
-	map->stuck_bytes += size - whole;
-	map->whole_bytes += whole;
-	return split;
-}
-
-void extent_doubt(struct extent_map *map, uint64_t addr, size_t size)
-{
-	uint64_t end = addr + size;
-
-	/* Most often nobody has asked yet. */
-	while (addr < end && map->ready.unknown.length < map->whole.length) {
-		const struct place *place = extent_place_mapped(map, addr);
-
-		if (extent_is_whole(place->extent) && !circle_has(&place->extent->late) && place->extent->home == place)
-			ready_doubt(&map->ready, place->extent);
-		addr = place->addr + place->extent->size;
 	}
 }
 
@@ -569,7 +454,7 @@ int extent_drop(struct extent_map *map, struct extent *extent)
 	links_remove(&map->all, &extent->all);
 	if (extent->counts) {
 		map->whole_bytes -= extent->size;
-		unlist_whole(map, extent);
+		extent_unlist_whole(map, extent);
 	}
 	size_leave(map, extent);
 	map->bytes -= extent->size;

@@ -17,9 +17,9 @@
 #include "core/ready.h"
 #include "util/assume.h"
 #include "util/bound.h"
+#include "util/circle.h"
 #include "util/clock.h"
 #include "util/line.h"
-#include "util/links.h"
 
 struct backend;
 struct backend_event;
@@ -46,7 +46,7 @@ struct place {
 /**
  * struct extent - one allocation handle of the driver, the smallest unit that can be remapped
  * @size: bytes, a whole number of pages
- * @live: allocated bytes of it, at all mappings
+ * @live: allocated bytes of it, at all mappings; all of a slab, so that it never counts as whole
  * @home: the mapping where its bytes are allocated or free; all of them, unless @split
  * @stamp: the last walk that visited it, by the map's @stamp
  * @counts: whether @live is kept; only then can it be remapped
@@ -189,7 +189,7 @@ struct extent_map {
 	_Atomic uint64_t own_most;
 	_Atomic uint64_t *most;
 	uint64_t given_back;
-	GQueue by_use;
+	GList by_use;
 	uint64_t places;
 	uint64_t stamp;
 	struct extent_calls calls;
@@ -238,53 +238,8 @@ static inline uint64_t extent_taken(const struct extent_map *map)
 /* Whether an extent is free as a whole, at its home. */
 static inline bool extent_is_whole(const struct extent *extent)
 {
-	return extent->counts && !extent->live && !extent->split;
+	return !extent->live && !extent->split;
 }
-
-/**
- * extent_update_whole() - list those that have become whole
- * @map: the map
- *
- * All that lists whole extents is read through the calls below, which update it first; test-layers.sh sees to that.
- */
-void extent_update_whole(struct extent_map *map);
-
-/**
- * extent_whole() - the extents without allocations, the longest free first
- * @map: the map
- *
- * Return: of struct extent.
- */
-static inline const GQueue *extent_whole(struct extent_map *map)
-{
-	extent_update_whole(map);
-	return &map->whole;
-}
-
-/**
- * extent_ready() - the index of those that a stream need not wait for
- * @map: the map
- */
-static inline struct ready *extent_ready(struct extent_map *map)
-{
-	extent_update_whole(map);
-	return &map->ready;
-}
-
-/**
- * extent_requeue() - have a whole extent count as freed last
- * @map: the map
- * @extent: the extent
- */
-void extent_requeue(struct extent_map *map, struct extent *extent);
-
-/**
- * extent_doubt() - an event has passed that a range waited for
- * @map: the map
- * @addr: where it starts
- * @size: bytes, all free
- */
-void extent_doubt(struct extent_map *map, uint64_t addr, size_t size);
 
 /**
  * extent_size_upto() - the largest size of extent in the pool, up to a limit
@@ -372,7 +327,7 @@ void extent_release(struct extent_map *map, GPtrArray *extents);
  *
  * Return: the block; NULL: nothing is mapped there.
  */
-struct extent_block *extent_block(struct extent_map *map, uint64_t number);
+struct extent_block *extent_block(struct extent_map *map, uint64_t number) __attribute__((cold));
 
 /**
  * extent_use() - note that a mapping has been used
@@ -381,8 +336,8 @@ struct extent_block *extent_block(struct extent_map *map, uint64_t number);
  */
 static inline void extent_use(struct extent_map *map, struct place *place)
 {
-	links_remove(&map->by_use, &place->used);
-	links_append(&map->by_use, &place->used);
+	circle_remove(&place->used);
+	circle_append(&map->by_use, &place->used);
 }
 
 /**
@@ -436,26 +391,6 @@ static inline struct place *extent_place_mapped(struct extent_map *map, uint64_t
  * @extents: receives them in the order of addresses, at its end
  */
 void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArray *extents);
-
-/**
- * extent_add_live() - count an allocation
- * @map: the map
- * @addr: where it starts
- * @size: bytes, all mapped, to extents that count
- *
- * Return: bytes that it leaves free of extents without other allocations.
- */
-size_t extent_add_live(struct extent_map *map, uint64_t addr, size_t size);
-
-/**
- * extent_sub_live() - undo extent_add_live()
- * @map: the map
- * @addr: where it starts
- * @size: bytes
- *
- * Return: whether an extent without allocations is left whose free bytes may be free at several mappings.
- */
-bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size);
 
 /**
  * extent_map_at() - map extents one after another, readable and writable

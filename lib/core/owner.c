@@ -129,18 +129,23 @@ void owner_lose(struct core *core, uint64_t addr, size_t size)
 	}
 }
 
-void owner_note(struct core *core, const struct region *region, const struct stream *stream)
+static void own_range(struct core *core, const struct region *region, const struct stream *stream) __attribute__((cold));
+static void own_range(struct core *core, const struct region *region, const struct stream *stream)
 {
 	uint64_t end = region->addr + region->size;
 	struct owned part;
 
-	lock_assert_held(&core->lock);
-	if (core->settings.scrub != VPMM_SCRUB_STREAM || region->stream != stream)
-		return;
 	for (uint64_t addr = region->addr; addr < end; addr += part.to - part.from) {
 		part = owned_at(core, addr, end);
 		if (!part.extent->owners)
 			part.extent->owners = g_tree_new_full(compare_from, NULL, NULL, g_free);
 		own(part.extent->owners, part.from, part.to, stream->id);
 	}
+}
+
+void owner_note(struct core *core, const struct region *region, const struct stream *stream)
+{
+	lock_assert_held(&core->lock);
+	if (core->settings.scrub == VPMM_SCRUB_STREAM && region->stream == stream)
+		own_range(core, region, stream);
 }

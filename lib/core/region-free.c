@@ -2,7 +2,6 @@
 /* How ranges become free, and merge with their neighbours. */
 #include "core/region-index.h"
 #include "core/region.h"
-#include "util/links.h"
 
 /* Whether one of two events of memory that several streams used can stand for both. */
 static bool events_merge(const struct event *a, const struct event *b)
@@ -145,14 +144,17 @@ struct region *region_set_free_merged(struct region_map *map, struct region *reg
 static struct region *set_loose(struct region_map *map, struct region *region, struct stream *stream,
 				struct event *event)
 {
+	if (!event_pending(event)) {
+		stream = map->streams->sole;
+		event = NULL;
+	}
 	event_ref(event);
 	region_leave(map, region);
 	region->reserved = false;
 	region_unguard(region);
 	region->kind = REGION_LOOSE;
-	region_set_stream(region, event_pending(event) ? stream : map->streams->sole);
-	if (event_pending(event))
-		region_guard(region, event);
+	region_set_stream(region, stream);
+	region_guard(region, event);
 	event_unref(event);
 	region->id = ++map->newest;
 	map->alone = true;

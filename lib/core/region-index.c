@@ -45,6 +45,7 @@ void region_map_init(struct region_map *map, struct stream_map *streams, unsigne
 	circle_init(&map->new_mallocs);
 	circle_init(&map->late);
 	circle_init(&map->loose);
+	circle_init(&map->dead);
 	free_set_init(&map->unused);
 }
 
@@ -132,7 +133,7 @@ void region_index_found(struct region_map *map, struct region *region)
 		if (event_pending(region->event))
 			region->stream->zombies++;
 		else if (!map->keeps || region->stray)
-			links_append(&map->dead, &region->guarded);
+			circle_append(&map->dead, &region->guarded);
 		break;
 	case REGION_MALLOC:
 	case REGION_LOOSE:
@@ -163,7 +164,7 @@ void region_unindex_found(struct region_map *map, struct region *region)
 		if (event_pending(region->event))
 			region->stream->zombies--;
 		else if (!map->keeps || region->stray)
-			links_remove(&map->dead, &region->guarded);
+			circle_remove(&region->guarded);
 		break;
 	case REGION_LOOSE:
 	case REGION_KINDS:

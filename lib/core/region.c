@@ -2,7 +2,7 @@
 /* What a range of addresses becomes: split, merged, allocated, free, a zombie, unmapped. */
 #include "core/region-index.h"
 #include "core/region.h"
-#include "util/links.h"
+#include "util/circle.h"
 
 static void region_link(struct region *region, struct region *below)
 {
@@ -205,6 +205,8 @@ struct region *region_take(struct region_map *map, uint64_t addr, size_t size, s
 {
 	struct region *region = region_listed_at(map, addr);
 
+	if (!event_pending(event))
+		event = NULL;
 	event_ref(event);
 	if (region_is_end(map, region, addr, size))
 		region = region_carve(map, region, addr, size);
@@ -213,8 +215,7 @@ struct region *region_take(struct region_map *map, uint64_t addr, size_t size, s
 	region_set_stream(region, stream);
 	region->kind = REGION_MALLOC;
 	region->id = ++map->newest;
-	if (event_pending(event))
-		region_guard(region, event);
+	region_guard(region, event);
 	event_unref(event);
 	region_index(map, region);
 	return region;
@@ -399,6 +400,6 @@ void region_pass(void *guarded)
 		g_tree_insert(map->passed, region, region);
 	} else if (region->kind == REGION_ZOMBIE) {
 		region->stream->zombies--;
-		links_append(&map->dead, &region->guarded);
+		circle_append(&map->dead, &region->guarded);
 	}
 }

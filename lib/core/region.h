@@ -179,7 +179,7 @@ struct region_map {
 	struct gaps gaps;
 	struct region *spare;
 	guint spares;
-	GQueue dead;
+	GList dead;
 	uint64_t bytes[REGION_KINDS];
 	uint64_t count;
 	uint64_t newest;
@@ -469,7 +469,7 @@ void region_reserve(struct region_map *map, struct region *hole);
  * @region: the lowest reserved region; all that follow it without a gap are given up with it. NULL, or a region that is
  *	not reserved: the block takes up all of its address space
  */
-void region_unreserve(struct region_map *map, struct region *region);
+void region_unreserve(struct region_map *map, struct region *region) __attribute__((cold));
 
 /**
  * region_hand() - give an allocated region to another stream

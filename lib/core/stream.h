@@ -12,7 +12,7 @@
 
 #include "core/stall.h"
 #include "util/bound.h"
-#include "util/links.h"
+#include "util/circle.h"
 
 struct CUstream_st;
 struct backend;
@@ -91,7 +91,7 @@ struct event {
 	bool passed;
 	bool waited;
 	bool put_off;
-	GQueue guarded;
+	GList guarded;
 	GQueue joins;
 	GList link;
 	guint left;
@@ -488,7 +488,7 @@ int event_sync(struct event *event);
 static inline void event_guard(struct event *event, GList *link)
 {
 	if (!event->passed)
-		links_append(&event->guarded, link);
+		circle_append(&event->guarded, link);
 }
 
 /**
@@ -499,7 +499,7 @@ static inline void event_guard(struct event *event, GList *link)
 static inline void event_unguard(struct event *event, GList *link)
 {
 	if (!event->passed)
-		links_remove(&event->guarded, link);
+		circle_remove(link);
 }
 
 /**

@@ -12,6 +12,7 @@
 #include "policy/state.h"
 #include "policy/trim.h"
 #include "policy/tuning.h"
+#include "util/circle.h"
 #include "util/error.h"
 
 /* Whether several threads take the slow path, this one included. */
@@ -66,7 +67,7 @@ static int poll_some(struct core *core)
 
 static int settle_slabs(struct core *core)
 {
-	int err = core->spans.dead.head ? zombie_reap(core) : 0;
+	int err = circle_first(&core->spans.dead) ? zombie_reap(core) : 0;
 
 	return err ? err : poll_some(core);
 }
@@ -82,7 +83,7 @@ static int settle_own(struct core *core, const struct request *request)
 	if (!core->streams.sole && !is_crowded(core) &&
 	    g_hash_table_size(core->streams.by_id) <= (guint)tuning_few_streams)
 		flush_others(core, request);
-	return core->regions.dead.head || !core->regions.keeps ? zombie_reap(core) : 0;
+	return circle_first(&core->regions.dead) || !core->regions.keeps ? zombie_reap(core) : 0;
 }
 
 static int settle_others(struct core *core, const struct request *request)

@@ -221,20 +221,25 @@ static void watch_caches(struct core *core, struct stream *own, bool released)
 	core->watched = over;
 }
 
-void trim_some(struct core *core, struct stream *stream)
+static void trim_excess(struct core *core, struct stream *stream) __attribute__((cold));
+static void trim_excess(struct core *core, struct stream *stream)
 {
 	uint64_t before = core->extents.given_back;
 	struct error_kept kept;
 
-	lock_assert_held(&core->lock);
-	if (core->resting || core_mapped(core) <= core_keep(core)) {
-		core->watched = false;
-		return;
-	}
 	error_keep(&kept);
 	/* In paged mode, zombies are in the way of holes. */
 	if (!stream_poll_some(&core->streams) && (core->regions.keeps || !zombie_reap(core)))
 		trim_whole(core, core_keep(core), TRIM_LOOKS, TRIM_EXTENTS);
 	error_restore(&kept);
 	watch_caches(core, stream, core->extents.given_back != before);
+}
+
+void trim_some(struct core *core, struct stream *stream)
+{
+	lock_assert_held(&core->lock);
+	if (core->resting || core_mapped(core) <= core_keep(core))
+		core->watched = false;
+	else
+		trim_excess(core, stream);
 }

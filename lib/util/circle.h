@@ -20,6 +20,18 @@ static inline void circle_init(GList *circle)
 }
 
 /**
+ * circle_next() - the link that was appended behind one
+ * @circle: the circle
+ * @link: the link, in the circle
+ *
+ * Return: the link; NULL: there is none.
+ */
+static inline GList *circle_next(const GList *circle, const GList *link)
+{
+	return link->next == circle ? NULL : link->next;
+}
+
+/**
  * circle_first() - the link that was appended before all others
  * @circle: the circle
  *
@@ -27,7 +39,7 @@ static inline void circle_init(GList *circle)
  */
 static inline GList *circle_first(const GList *circle)
 {
-	return circle->next == circle ? NULL : circle->next;
+	return circle_next(circle, circle);
 }
 
 /**
@@ -37,9 +49,12 @@ static inline GList *circle_first(const GList *circle)
  */
 static inline void circle_append(GList *circle, GList *link)
 {
-	link->prev = circle->prev;
+	GList *last = circle->prev;
+
+	/* In this order the compiler does not build a vector of two pointers, which takes more than two stores. */
+	link->prev = last;
+	last->next = link;
 	link->next = circle;
-	circle->prev->next = link;
 	circle->prev = link;
 }
 
@@ -58,6 +73,25 @@ static inline void circle_remove(GList *link)
 static inline bool circle_has(const GList *link)
 {
 	return link->next;
+}
+
+/* For checks: both walk over all links. */
+static inline guint circle_length(const GList *circle)
+{
+	guint length = 0;
+
+	for (const GList *link = circle_first(circle); link; link = circle_next(circle, link))
+		length++;
+	return length;
+}
+
+static inline bool circle_contains(const GList *circle, const GList *wanted)
+{
+	const GList *link = circle_first(circle);
+
+	while (link && link != wanted)
+		link = circle_next(circle, link);
+	return link;
 }
 
 #endif /* CIRCLE_H */

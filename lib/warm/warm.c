@@ -9,6 +9,7 @@
 #include "policy/state.h"
 #include "policy/trim.h"
 #include "policy/tuning.h"
+#include "util/circle.h"
 #include "util/error.h"
 #include "warm/warm.h"
 
@@ -81,7 +82,9 @@ static void take_extent(struct core *core, struct warm *warm, GHashTable *number
 
 static void take_places(struct core *core, struct warm *warm, GHashTable *numbers)
 {
-	for (GList *link = core->extents.by_use.head; link; link = link->next) {
+	const GList *by_use = &core->extents.by_use;
+
+	for (const GList *link = circle_first(by_use); link; link = circle_next(by_use, link)) {
 		const struct place *place = link->data;
 		guint number = GPOINTER_TO_UINT(g_hash_table_lookup(numbers, place->extent));
 		struct warm_place taken = { .addr = place->addr, .extent = number - 1,

@@ -254,9 +254,9 @@ static void test_zombie_dies(void)
 	malloc_next(&m, 1);
 	region_set_zombie(&m.map, x);
 	g_assert_cmpuint(m.map.bytes[REGION_ZOMBIE], ==, 10);
-	g_assert_true(m.map.dead.head->data == x);
+	g_assert_true(circle_contains(&m.map.dead, &x->guarded));
 	region_set_unmapped(&m.map, x);
-	g_assert_cmpuint(m.map.dead.length, ==, 0);
+	g_assert_null(circle_first(&m.map.dead));
 	g_assert_cmpuint(m.map.bytes[REGION_UNMAPPED], ==, 99);
 	maps_clear(&m);
 }
@@ -268,16 +268,17 @@ static void test_zombie_waits_for_good(void)
 	struct event event = { .stream = &m.a, .refs = 1 };
 	struct region *x;
 
+	circle_init(&event.guarded);
 	maps_init(&m, 100);
 	x = malloc_next(&m, 10);
 	malloc_next(&m, 1);
 	x = region_set_free(&m.map, x, &m.a, &event);
 	region_set_zombie(&m.map, x);
 	g_assert_cmpuint(m.a.zombies, ==, 1);
-	g_assert_cmpuint(m.map.dead.length, ==, 0);
+	g_assert_null(circle_first(&m.map.dead));
 	maps_clear(&m);
 	g_assert_cmpuint(m.a.zombies, ==, 0);
-	g_assert_cmpuint(event.guarded.length, ==, 0);
+	g_assert_null(circle_first(&event.guarded));
 	g_assert_cmpuint(event.refs, ==, 1);
 }
 
