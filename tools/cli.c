@@ -112,6 +112,19 @@ static int check_values(const struct cli *cli, const GOptionEntry *common, int a
 	return 0;
 }
 
+/* GLib leaves the "--" of what it does not parse itself. All that follows the first word of a command is its own. */
+static void drop_separator(const struct cli *cli, int *argc, char **argv)
+{
+	int at = 1;
+
+	while (!cli->command && at < *argc && strcmp(argv[at], "--") != 0)
+		at++;
+	if (at == *argc || strcmp(argv[at], "--") != 0)
+		return;
+	memmove(argv + at, argv + at + 1, (size_t)(*argc - at) * sizeof(*argv));
+	(*argc)--;
+}
+
 bool cli_parse(const struct cli *cli, int *argc, char ***argv, int *status)
 {
 	gboolean help = FALSE, version = FALSE;
@@ -139,6 +152,7 @@ bool cli_parse(const struct cli *cli, int *argc, char ***argv, int *status)
 	g_option_context_set_description(context, cli->description);
 	g_option_context_set_strict_posix(context, cli->command);
 	parsed = g_option_context_parse(context, argc, argv, &error);
+	drop_separator(cli, argc, *argv);
 	if (!parsed)
 		*status = cli_refuse("%s", error->message);
 	else if (help)

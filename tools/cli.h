@@ -27,7 +27,7 @@ struct cli {
 /**
  * cli_parse() - parse the command line, and answer --help and --version; refuse to go on without standard output
  * @cli: the command line of the tool; its name is that of g_set_prgname()
- * @argc: as main() has it; only what no option takes is left
+ * @argc: as main() has it; only what no option takes is left, without the "--" before it
  * @argv: as main() has it
  * @status: receives the exit status, where there is nothing left to do
  *

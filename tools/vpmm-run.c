@@ -303,8 +303,6 @@ int main(int argc, char **argv)
 	if (!cli_parse(&cli, &argc, &argv, &status))
 		return status;
 	child.argv = argv + 1;
-	if (*child.argv && strcmp(*child.argv, "--") == 0)
-		child.argv++;
 	if (!*child.argv)
 		status = cli_refuse("no program given; see " PROGRAM " --help");
 	else if (check_options())

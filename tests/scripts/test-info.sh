@@ -44,6 +44,7 @@ for option in help version; do
 done
 refuses "unknown option" "Unknown option --fast" --fast
 refuses "argument" 'unexpected argument "x"' x
+refuses "argument like an option" 'unexpected argument "-5"' -- -5
 refuses "unknown backend" '--backend: "gpu": expected cuda, host or auto' --backend=gpu
 
 for bad in PAGE_SIZE=x PAGE_SIZE=1000 VA_SIZE=-1 PAGES=2.5 PAGES=999999999999999999 REUSE=never BACKEND=gpu LOG=loud EXTENT_MAX=0 \

@@ -205,7 +205,12 @@ refuses()
 	verdict "$sentence" "$(run 2 vpmm-pause "$@"; says err "vpmm-pause: $sentence"; silent out)"
 }
 refuses "no process given"
-refuses '"x" is no process id' x
+for pid in x "" 0 5x 2147483648; do
+	refuses "\"$pid\" is no process id" "$pid"
+done
+# Behind --, words that begin like options are arguments.
+refuses '"-5" is no process id' -- -5
+refuses 'unexpected argument "-b"' -- 1 -a -b
 refuses 'unexpected argument "b"' 1 a b
 refuses "--resume, --prepare and --status: expected one of them" --resume --status 1
 refuses "--drop: only for a pause" --drop --resume 1

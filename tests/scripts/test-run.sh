@@ -143,7 +143,9 @@ verdict "a setting that only the replay has" "$(
 # What the program is given
 verdict "options of the program are left to it" "$(vrun 0 sh -c 'echo "$0 $@"' --monitor --report -x --
 	says out "--monitor --report -x --"; silent err)"
-verdict "-- ends the options" "$(vrun 0 -- "$program" say=hello; says out hello; silent err)"
+verdict "-- ends the options" "$(vrun 0 -- "$program" say=hello; says out hello; silent err
+	run 127 vpmm-run -- -x; says err "vpmm-run: -x: No such file or directory"
+	run 0 vpmm-run printf %s, -- -x; says out "--,-x,")"
 verdict "--report takes no argument of its own" "$(vrun 0 --report "$program" say=hello; says out hello
 	says err "served nothing")"
 verdict "--budget" "$(vrun 0 --budget=vpmm-test-run:3G "$program" env=VPMM_BUDGET; says out vpmm-test-run:3G)"

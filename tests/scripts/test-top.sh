@@ -260,7 +260,8 @@ else
 	skip "^C ends a long delay" "there is no Python"
 	skip "a signal ends it while the terminal takes nothing" "there is no Python"
 fi
-verdict "an argument" "$(run 2 vpmm-top x; says err 'vpmm-top: unexpected argument "x"')"
+verdict "an argument" "$(run 2 vpmm-top x; says err 'vpmm-top: unexpected argument "x"'
+	run 2 vpmm-top -- -5; says err 'vpmm-top: unexpected argument "-5"')"
 verdict "two formats" "$(run 2 vpmm-top --json --openmetrics; says err 'expected no --openmetrics')"
 verdict "a full disk" "$(vpmm-top --openmetrics >/dev/full 2>"$work/err"
 	[ $? -eq 2 ] || echo "expected exit status 2"; says err "No space left on device")"
