@@ -36,7 +36,7 @@ found()
 	fi 2>/dev/null
 }
 
-echo "1..21"
+echo "1..22"
 
 while read -r function; do
 	echo "$(present found "$function" 3) $function(3)"
@@ -126,6 +126,30 @@ for tool in bench info pause replay run top; do
 	done
 done >"$work/accepted"
 none_left "every option that a tool's page names exists" "$work/accepted"
+
+# Options in one form, such as "-b --backend=": of a tool's help, of its page's list and, without letters, synopsis.
+helped()
+{
+	"vpmm-$1" --help | sed -nE 's/^ +(-., )?(--[a-z]+=?).*/\1\2/p' | tr -d ,
+}
+listed()
+{
+	sed -nE 's/^\.It (Fl (.) , )?Fl -([a-z]+)( Ns( Op)? (=))?.*/-\2 --\3\6/p' "$man/vpmm-$1.1" | sed 's/^- //'
+}
+summarized()
+{
+	sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$man/vpmm-$1.1" | grep -oE 'Fl -[a-z]+( Ns( Op)? =)?' |
+		sed -E 's/^Fl -/--/; s/ Ns.*/=/'
+}
+verdict "a tool's help, its page's list and its page's synopsis have the same options" "$(
+	for tool in bench info pause replay run top; do
+		helped $tool | sort >"$work/wanted"
+		[ "$(wc -l <"$work/wanted")" -gt 2 ] || echo "vpmm-$tool --help has no options"
+		listed $tool | sort | diff "$work/wanted" - >"$work/out" || sed "s/^/vpmm-$tool(1), list: /" "$work/out"
+		sed 's/^-. //' "$work/wanted" | sort >"$work/long"
+		summarized $tool | sort -u | diff "$work/long" - >"$work/out" ||
+			sed "s/^/vpmm-$tool(1), synopsis: /" "$work/out"
+	done)"
 
 for page in "$man"/*.[1-8]; do
 	awk -f "$top_srcdir/tests/support/sentences.awk" "$page" | sed "s/^/${page##*/}: /"
