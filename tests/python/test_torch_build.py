@@ -5,6 +5,7 @@ the latter writes down that it was called, and makes an object that says it is i
 """
 
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -82,7 +83,7 @@ class BuildTest(unittest.TestCase):
 
     def environment(self, **more):
         return {**os.environ, "PYTHONPATH": os.pathsep.join([self.torch, os.environ.get("PYTHONPATH", "")]),
-                "VPMM_HOST_CAPACITY": "64M", "BUILD_TEST": self.where, "CXX": self.compiler,
+                "VPMM_HOST_CAPACITY": "64M", "BUILD_TEST": self.where, "CXX": shlex.quote(self.compiler),
                 "CUDA_HOME": os.path.join(self.where, "toolkit"),
                 "XDG_CACHE_HOME": os.path.join(self.where, "cache"), **more}
 

@@ -13,6 +13,12 @@ if [ -n "${SANITIZE_CFLAGS-}" ] || grep -q "^dlname=''" "$top_builddir/lib/libvp
 fi
 
 . "$top_srcdir/tests/support/tap.sh"
+case $work in
+*' '*)
+	echo "1..0 # SKIP libtool cannot install below a folder with a space in its name: $work"
+	exit 0
+	;;
+esac
 
 # A nested make is not to take part in the one that runs the tests.
 unset MAKEFLAGS MFLAGS MAKELEVEL

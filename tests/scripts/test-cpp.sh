@@ -50,17 +50,15 @@ compiles()
 	done
 }
 
-# links OUTPUT SOURCE FLAGS...: libtool takes no library and no source by a name that has a space
+# links SOURCE FLAGS...: makes $work/program
 links()
 {
-	output=$1
-	source=$2
-	shift 2
+	source=$1
+	shift
 	# shellcheck disable=SC2086
-	$CXX -std=c++17 -g -pthread $strict ${SANITIZE_CFLAGS-} -I"$top_srcdir/include" -I"$cpp" "$@" -c -o "$output.o" "$source" \
-		>"$work/log" 2>&1 &&
-		(cd "$top_builddir" && ./libtool --silent --tag=CC --mode=link $CXX ${SANITIZE_CFLAGS-} -o "$output" \
-			"$output.o" lib/libvpmm.la) >>"$work/log" 2>&1
+	$CXX -std=c++17 -g -pthread $strict ${SANITIZE_CFLAGS-} -I"$top_srcdir/include" -I"$cpp" "$@" -c -o "$work/program.o" \
+		"$source" >"$work/log" 2>&1 &&
+		link_program "$CXX" program program.o >>"$work/log" 2>&1
 }
 
 # holds NAME SOURCE FLAGS...: it compiles everywhere, and what it checks holds
@@ -70,7 +68,7 @@ holds()
 	source=$2
 	shift 2
 	verdict "$name compiles" "$(compiles "$source" "$@")"
-	if links "$work/program" "$source" "$@"; then
+	if links "$source" "$@"; then
 		verdict "$name works" "$(run 0 "$work/program")"
 	else
 		verdict "$name works" "$(cat "$work/log")"
@@ -88,7 +86,7 @@ either()
 	source=$2
 	shift 2
 	verdict "$name works with default streams of each thread" "$(
-		links "$work/program" "$source" $per_thread "$@" && run 0 "$work/program" || cat "$work/log")"
+		links "$source" $per_thread "$@" && run 0 "$work/program" || cat "$work/log")"
 }
 
 either "what needs no framework" "$cpp/test-core.cc"

@@ -5,22 +5,10 @@
 set -u
 
 CC=${CC:-cc}
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-count=0
+. "$top_srcdir/tests/support/tap.sh"
+ln -s "$top_srcdir/include" "$work/include"
 VPMM_BACKEND=host
 export VPMM_BACKEND
-
-verdict()
-{
-	count=$((count + 1))
-	if [ "$2" = 0 ]; then
-		echo "ok $count - $1"
-	else
-		echo "not ok $count - $1"
-		sed 's/^/# /' "$work/log"
-	fi
-}
 
 # The program of a text, from its fence to the next.
 fenced()
@@ -34,34 +22,23 @@ displayed()
 	sed -n '/^#include <stdio.h>$/,/^}$/{ s/\\e/\\/g; p; }' "$1"
 }
 
-# libtool takes no library and no source by a name that has a space.
-build()
+# builds NAME SOURCE: complains unless $work/NAME can be made of it
+builds()
 {
 	[ "$2" = "$work/$1.c" ] || cp "$2" "$work/$1.c"
-	(cd "$top_builddir" && ./libtool --silent --tag=CC --mode=link $CC -std=c99 ${SANITIZE_CFLAGS-} -Wall -Wextra \
-		-Werror -I"$top_srcdir/include" -o "$work/$1" "$work/$1.c" lib/libvpmm.la) >"$work/log" 2>&1
+	link_program "$CC -std=c99 -Wall -Wextra -Werror -Iinclude" "$1" "$1.c" >"$work/log" 2>&1 || cat "$work/log"
 }
 
-run()
-{
-	"$work/$1" >"$work/out" 2>"$work/log"
-}
-
-# shows NAME PATTERN...: each pattern matches a line of the output, in this order
+# shows PATTERN...: complains unless each pattern matches a line of the output, in this order
 shows()
 {
-	shows_name=$1
-	shift
 	for pattern; do
 		printf '%s\n' "$pattern"
 	done | awk '
 		NR == FNR { patterns[++wanted] = $0; next }
 		found < wanted && $0 ~ patterns[found + 1] { found++ }
 		END { if (found < wanted) { print "no line, in its place, matches: " patterns[found + 1]; exit 1 } }
-	' - "$work/out" >"$work/log"
-	result=$?
-	[ $result = 0 ] || cat "$work/out" >>"$work/log"
-	verdict "$shows_name" $result
+	' - "$work/out" || cat "$work/out"
 }
 
 if ! echo 'int main(void) { return 0; }' >"$work/probe.c" || ! $CC -o "$work/probe" "$work/probe.c" 2>/dev/null; then
@@ -69,69 +46,54 @@ if ! echo 'int main(void) { return 0; }' >"$work/probe.c" || ! $CC -o "$work/pro
 	exit 0
 fi
 
-echo "1..22"
-
 fenced "$top_srcdir/README" >"$work/readme.c"
 displayed "$top_srcdir/man/vpmm.3" >"$work/manual.c"
-diff "$work/readme.c" "$work/manual.c" >"$work/log" 2>&1
-verdict "vpmm(3) shows the README's program" $?
+verdict "vpmm(3) shows the README's program" "$(diff "$work/readme.c" "$work/manual.c")"
 
-build readme "$work/readme.c"
-verdict "the README's program compiles" $?
-run readme
-verdict "the README's program runs" $?
-shows "the README's program prints what the README says" '^96 MiB mapped$'
+verdict "the README's program compiles" "$(builds readme "$work/readme.c")"
+verdict "the README's program runs" "$(run 0 "$work/readme")"
+verdict "the README's program prints what the README says" "$(shows '^96 MiB mapped$')"
 
-build streams "$top_srcdir/man/examples/streams.c"
-verdict "streams.c compiles" $?
-run streams
-verdict "streams.c runs" $?
-shows "streams.c shows how memory goes from stream to stream" \
+verdict "streams.c compiles" "$(builds streams "$top_srcdir/man/examples/streams.c")"
+verdict "streams.c runs" "$(run 0 "$work/streams")"
+verdict "streams.c shows how memory goes from stream to stream" "$(shows \
 	'\[4\]\[\+1\]' '\[-4\]\[1\]' '\[~4\]\[1\]\[\+6\]' '^compute cannot go on: ' \
-	'^copy did the fill and cannot go on: ' "^compute reads 'x' and 'x'$" '\[\*4\]\[1\]\[\+3\]\[-3\]'
+	'^copy did the fill and cannot go on: ' "^compute reads 'x' and 'x'$" '\[\*4\]\[1\]\[\+3\]\[-3\]')"
 
 displayed "$top_srcdir/man/vpmm_host_stream_create.3" >"$work/buffers.c"
-build buffers "$work/buffers.c"
-verdict "vpmm_host_stream_submit_for(3)'s program compiles" $?
-run buffers
-verdict "vpmm_host_stream_submit_for(3)'s program runs" $?
-shows "vpmm_host_stream_submit_for(3)'s program overlaps copies and kernels" '^4300 us$'
+verdict "vpmm_host_stream_submit_for(3)'s program compiles" "$(builds buffers "$work/buffers.c")"
+verdict "vpmm_host_stream_submit_for(3)'s program runs" "$(run 0 "$work/buffers")"
+verdict "vpmm_host_stream_submit_for(3)'s program overlaps copies and kernels" "$(shows '^4300 us$')"
 
-build graph "$top_srcdir/man/examples/graph.c"
-verdict "graph.c compiles" $?
-run graph
-verdict "graph.c runs" $?
-shows "graph.c shows what a graph keeps, and until when" '^after the capture .* 4 MiB' '^launch 1: 2$' '^launch 2: 5$' \
-	'^launch 3: 10$' '^without the graph .* 0 MiB' '^the output is 10$'
+verdict "graph.c compiles" "$(builds graph "$top_srcdir/man/examples/graph.c")"
+verdict "graph.c runs" "$(run 0 "$work/graph")"
+verdict "graph.c shows what a graph keeps, and until when" "$(shows '^after the capture .* 4 MiB' \
+	'^launch 1: 2$' '^launch 2: 5$' '^launch 3: 10$' '^without the graph .* 0 MiB' '^the output is 10$')"
 
-build list "$top_srcdir/man/examples/list.c"
-verdict "list.c compiles" $?
-run list
-verdict "list.c runs" $?
-shows "list.c shows that all follow the same pointers" '^the CPU has built 1 2 3 4 5 6 7 8$' \
+verdict "list.c compiles" "$(builds list "$top_srcdir/man/examples/list.c")"
+verdict "list.c runs" "$(run 0 "$work/list")"
+verdict "list.c shows that all follow the same pointers" "$(shows '^the CPU has built 1 2 3 4 5 6 7 8$' \
 	'^8 pages have moved, and 8 are on the device$' '^the CPU reads 80 70 60 50 40 30 20 10$' \
-	'^0 pages are on the device$' '^the CPU reads 100 200 300 400 500 600 700 800$'
+	'^0 pages are on the device$' '^the CPU reads 100 200 300 400 500 600 700 800$')"
 
-build turns "$top_srcdir/man/examples/turns.c"
-verdict "turns.c compiles" $?
-run turns
-verdict "turns.c runs" $?
-shows "turns.c shows that each model finds its weights" '^turn 0: weights of 1$' '^turn 9: weights of 2$'
+verdict "turns.c compiles" "$(builds turns "$top_srcdir/man/examples/turns.c")"
+verdict "turns.c runs" "$(run 0 "$work/turns")"
+verdict "turns.c shows that each model finds its weights" "$(shows '^turn 0: weights of 1$' '^turn 9: weights of 2$')"
 
 # CUDA's calls and the program's own are macros. The include comes by an option, as the folder has an assert.h.
 awk -f "$top_srcdir/tests/support/fragments.awk" "$top_srcdir"/man/*.[37] >"$work/fragments.c"
-$CC -std=c99 -Wall -Wextra -Werror -I"$top_srcdir/include" -include "$top_srcdir/tests/support/fragments.h" \
-	-fsyntax-only "$work/fragments.c" >"$work/log" 2>&1 && grep -q 'vpmm_malloc(' "$work/fragments.c"
-verdict "the fragments of code in the pages compile" $?
+verdict "the fragments of code in the pages compile" "$(
+	$CC -std=c99 -Wall -Wextra -Werror -I"$top_srcdir/include" -include "$top_srcdir/tests/support/fragments.h" \
+		-fsyntax-only "$work/fragments.c" 2>&1
+	grep -q 'vpmm_malloc(' "$work/fragments.c" || echo "there are none")"
 
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 for name in handoff list; do
 	if [ -n "$nvcc" ]; then
-		"$nvcc" -c -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror -I"$top_srcdir/include" \
-			-o "$work/$name.o" "$top_srcdir/man/examples/$name.cu" >"$work/log" 2>&1
-		verdict "$name.cu compiles" $?
+		verdict "$name.cu compiles" "$("$nvcc" -c -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror \
+			-I"$top_srcdir/include" -o "$work/$name.o" "$top_srcdir/man/examples/$name.cu" 2>&1)"
 	else
-		count=$((count + 1))
-		echo "ok $count - $name.cu compiles # SKIP there is no nvcc"
+		skip "$name.cu compiles" "there is no nvcc"
 	fi
 done
+echo "1..$count"

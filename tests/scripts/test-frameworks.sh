@@ -6,10 +6,10 @@ set -u
 
 . "$top_srcdir/tests/support/tap.sh"
 
-# Names without a space, which flags can have.
-ln -s "$top_srcdir" "$work/tree" && tree=$work/tree || exit 1
-examples=$tree/man/examples/frameworks
-cpp=$tree/tests/cpp
+# Names without a space, which flags can have, from $work.
+ln -s "$top_srcdir" "$work/tree" || exit 1
+examples=tree/man/examples/frameworks
+cpp=tree/tests/cpp
 VPMM_BACKEND=host
 VPMM_VA_SIZE=${VPMM_VA_SIZE-1G}
 VPMM_HOST_CAPACITY=64M
@@ -20,18 +20,17 @@ builds()
 {
 	objects=
 	for source in $3; do
-		object=$work/${source##*/}.o
+		object=${source##*/}.o
 		# shellcheck disable=SC2086
-		$2 -Wall -Wextra -Wpedantic -Werror ${SANITIZE_CFLAGS-} -I"$tree/include" $4 -c -o "$object" "$source" \
-			>"$work/log" 2>&1 || {
+		(cd "$work" && $2 -Wall -Wextra -Wpedantic -Werror ${SANITIZE_CFLAGS-} -Itree/include $4 -c -o "$object" \
+			"$source") >"$work/log" 2>&1 || {
 			cat "$work/log"
 			return
 		}
 		objects="$objects $object"
 	done
 	# shellcheck disable=SC2086
-	(cd "$top_builddir" && ./libtool --silent --tag=CC --mode=link $2 ${SANITIZE_CFLAGS-} -pthread -o "$work/$1" \
-		$objects lib/libvpmm.la 2>&1)
+	link_program "$2" "$1" $objects 2>&1
 }
 
 # shows TEXT...: complains unless these are the lines of the output
@@ -81,7 +80,7 @@ for source in man/examples/frameworks/thrust.cu tests/gpu/test-cccl.cu; do
 		echo "ok $count - ${source##*/} compiles # SKIP there is no nvcc"
 	else
 		verdict "${source##*/} compiles" "$("$nvcc" -std=c++17 -c -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror \
-			-I"$tree/include" -o "$work/nvcc.o" "$tree/$source" 2>&1)"
+			-I"$top_srcdir/include" -o "$work/nvcc.o" "$top_srcdir/$source" 2>&1)"
 	fi
 done
 echo "1..$count"

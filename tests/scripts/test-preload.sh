@@ -79,10 +79,11 @@ fi
 verdict "a bad setting concerns nobody else" "$(VPMM_PRELOAD_FREE=never; export VPMM_PRELOAD_FREE; same ls /)"
 
 # The report is JSON whatever the name of the object in front is: \303\251 is a letter, and of the others none is.
-name=$work/$(printf 'a\377\303\251\300\257\355\240\200\303"').so
-if cp tests/preload/.libs/quota.so "$name" 2>/dev/null; then
-	LD_PRELOAD="${preload%"$object"}$name $object" VPMM_PRELOAD_REPORT=$work/report \
-		tests/preload/run-program plain=1x1 >"$work/out" 2>&1 || cat "$work/out"
+name=$(printf 'a\377\303\251\300\257\355\240\200\303"').so
+if cp tests/preload/.libs/quota.so "$work/$name" 2>/dev/null; then
+	ln -s "$PWD" "$work/built"
+	(cd "$work" && LD_PRELOAD="${preload%"$object"}./$name built/$object" VPMM_PRELOAD_REPORT=$work/report \
+		built/tests/preload/run-program plain=1x1) >"$work/out" 2>&1 || cat "$work/out"
 	printf 'a?\303\251??????\\".so"}\n' >"$work/wanted"
 	verdict "a name that is no UTF-8 in the report" "$(
 		iconv -f utf-8 -t utf-8 "$work/report" >"$work/out" 2>&1 || cat "$work/out"

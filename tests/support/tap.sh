@@ -72,3 +72,16 @@ silent()
 {
 	[ ! -s "$work/$1" ] || cat "$work/$1"
 }
+
+# link_program COMPILER NAME SOURCE...: makes $work/NAME with the library that was built. The sources are named from
+# $work: libtool takes no file by a name that has a space, which the folders of the build and of temporary files can.
+link_program()
+{
+	compiler=$1
+	name=$2
+	shift 2
+	[ -e "$work/built" ] || ln -s "$top_builddir" "$work/built"
+	# shellcheck disable=SC2086
+	(cd "$work" && ./built/libtool --silent --tag=CC --mode=link $compiler ${SANITIZE_CFLAGS-} -pthread -o "$name" "$@" \
+		built/lib/libvpmm.la)
+}
