@@ -32,8 +32,8 @@ static void descriptors_read(struct descriptors *found)
 static void standard_close(int saved[3], int first)
 {
 	for (int fd = first; fd <= STDERR_FILENO; fd++) {
-		saved[fd] = fcntl(fd, F_DUPFD_CLOEXEC, 100);
-		g_assert_cmpint(saved[fd], >=, 100);
+		saved[fd] = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		g_assert_cmpint(saved[fd], >, STDERR_FILENO);
 		close(fd);
 	}
 }
