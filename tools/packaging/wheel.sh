@@ -69,11 +69,15 @@ for file in "$package"/lib/* "$package"/bin/*; do
 	[ -z "$others" ] || { echo "$file needs $others" >&2; exit 1; }
 done
 
+# The files of the licences. Setuptools finds them by their names from 77 on, and warns if they are named as before.
+licences=$("$python" -c 'import setuptools
+if int(setuptools.__version__.split(".")[0]) < 77: print(r"license-files = [\"COPYING*\"]\n")')
+
 # The commands of a distribution's package are programs, and no business of a wheel without any.
 {
 	sed '/^\[tool.setuptools.package-data\]/,$d
 		s/^description = /readme = { file = "README", content-type = "text\/markdown" }\n&/
-		s/^packages = /license-files = ["COPYING*"]\n&/' "$top/python/pyproject.toml"
+		s/^packages = /'"$licences"'&/' "$top/python/pyproject.toml"
 	sed -n '/^\[tool.setuptools.package-data\]/,$s/^vpmm = \[\(.*\)\]$/package-data.vpmm = [\1, "lib\/*", "bin\/*", "html\/*"]/p' \
 		"$top/python/pyproject.toml"
 	echo '[project.scripts]'
