@@ -69,6 +69,11 @@ else
 	skip "configure refuses a 32-bit build" "the compiler has no -m32"
 fi
 
+mkdir "$work/libc"
+printf '#include_next <features.h>\n#undef __GLIBC__\n' >"$work/libc/features.h"
+verdict "configure refuses another C library" "$(
+	refuses "libvpmm needs the GNU C library, as the CUDA driver does" CC="$CC" CPPFLAGS=-I../libc)"
+
 # Tests with so much to say that it does not fit into one write of a driver.
 for name in a b c d; do
 	cat >"$work/$name.sh" <<'TXT'
