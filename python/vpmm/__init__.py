@@ -76,7 +76,7 @@ def reset_peaks() -> None:
 def trace(name: Union[str, "os.PathLike[str]"]) -> None:
     """
     Records the calls on default pools in a file for vpmm-replay(1). %p in its name is the process id. The function sets
-    VPMM_TRACE, which a pool reads when it is created, so call it before the first allocation. info().trace is the name
-    of the file.
+    VPMM_TRACE, which a pool reads when it is created. The first call on a default pool creates it, such as an
+    allocation or info(): a later trace() does nothing for that pool. info().trace is the name of the file, or None.
     """
     os.environ["VPMM_TRACE"] = os.fsdecode(text("trace", name))
