@@ -15,8 +15,7 @@
 
 /*
  * The cost of a range: the bytes of whole extents that it breaks, and so pins; plus an eighth of what it leaves over,
- * which stays usable but becomes smaller; plus half of what it takes of whole extents, which no block can be gathered
- * from until they are free again.
+ * which stays usable but becomes smaller.
  */
 struct fit {
 	struct core *core;
@@ -41,21 +40,6 @@ static uint64_t broken_behind(struct core *core, uint64_t end)
 	return last->extent->live ? 0 : last->addr + last->extent->size - end;
 }
 
-/* The bytes of whole extents in a range. */
-static uint64_t taken_whole(struct core *core, uint64_t addr, size_t size)
-{
-	const struct place *first = extent_place_mapped(&core->extents, addr), *last;
-	uint64_t next = first->addr + first->extent->size, end = addr + size, bytes = size;
-
-	if (first->extent->live)
-		bytes -= MIN(end, next) - addr;
-	if (next >= end)
-		return bytes;
-	/* The extents between the first and the last are free as a whole. */
-	last = extent_place_mapped(&core->extents, end - 1);
-	return last->extent->live ? bytes - (end - last->addr) : bytes;
-}
-
 /*
  * Of equal costs what was freed last, if ages are known: others wait less for what is older. Otherwise the lowest
  * address, so that the choice does not depend on which events are known to have passed.
@@ -69,11 +53,10 @@ static void fit_try_at(struct fit *fit, uint64_t addr, uint64_t left, uint64_t s
 {
 	uint64_t cost = left + broken_before(fit->core, addr);
 
-	/* Most candidates are too expensive already, and the rest of the cost takes two lookups. */
+	/* Most candidates are too expensive already, and the rest of the cost takes a lookup. */
 	if (cost > fit->cost)
 		return;
 	cost += broken_behind(fit->core, addr + fit->size);
-	cost += taken_whole(fit->core, addr, fit->size) / (uint64_t)tuning_taken_whole;
 	if (cost < fit->cost || (cost == fit->cost && comes_first(fit, addr, stamp))) {
 		fit->cost = cost;
 		fit->stamp = stamp;

@@ -32,7 +32,7 @@ extern const struct tuning_number tuning_numbers[];
  * the rule by itself switched off. Memory taken over what was live at the most, on average for recorded programs,
  * copies of them with other sizes and other lifetimes, and generated families; ms of driver calls in the first pass;
  * and in the second. With all rules: 1.0056, 1.0081, 1.0042, 1.0320; 1264, 1402, 1186, 3505; 24, 44, 68, 1685.
- * Differences below 0.002 are chance. policy/NOTES has the whole table.
+ * Differences below 0.002 are chance. policy/NOTES has the whole table, and what has gone since.
  */
 
 /* How large extents are: gather-size.c, gather-plan.c */
@@ -100,12 +100,6 @@ TUNING(looks, 64, 1)
  * gpt_varlen and llama_generate take 1.0091 and 1.0107 instead of 1.0059 and 1.0077.
  */
 TUNING(left_over, 8, 1 << 30)
-
-/*
- * Weight of a byte taken from a whole extent, as 1/n of a newly pinned byte. Off: 1.0065, 1.0078, 1.0043, 1.0310, but
- * llama_generate takes 1.0121.
- */
-TUNING(taken_whole, 2, 1 << 30)
 
 /*
  * Gap left below a new block, in block sizes, so that the lower block can be extended. Off: 1.0056, 1.0080, 1.0042,

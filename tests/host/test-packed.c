@@ -185,26 +185,6 @@ static void test_keeps_extents_whole(void)
 	fixture_close(&f);
 }
 
-/* What is free of extents that cannot move is better than as much of whole ones, even if more is left over. */
-static void test_takes_what_is_stuck(void)
-{
-	char *stuck, *whole, *a;
-	struct fixture f;
-
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
-	fixture_malloc_bytes(&f, PAGE / 4, f.streams[0]);
-	stuck = fixture_malloc_bytes(&f, 5 * PAGE / 2, f.streams[0]);
-	fixture_malloc_bytes(&f, PAGE / 4, f.streams[0]);
-	whole = fixture_malloc_bytes(&f, 2 * PAGE, f.streams[0]);
-	fixture_malloc_bytes(&f, PAGE / 4, f.streams[0]);
-	fixture_free(&f, stuck, f.streams[0]);
-	fixture_free(&f, whole, f.streams[0]);
-	a = fixture_malloc_bytes(&f, 2 * PAGE - PIECE, f.streams[0]);
-	g_assert_true(a == stuck || a == stuck + PAGE / 2 + PIECE);
-	g_assert_cmpuint(f.pool->core.extents.whole_bytes, ==, 2 * PAGE);
-	fixture_close(&f);
-}
-
 /* Of 400 pages, each an extent, every other is free. */
 static void open_with_200_pages(struct fixture *f)
 {
@@ -499,7 +479,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/packed/tail-serves-what-fits", test_tail_serves_what_fits);
 	g_test_add_func("/packed/neighbours-merge", test_neighbours_merge);
 	g_test_add_func("/packed/keeps-extents-whole", test_keeps_extents_whole);
-	g_test_add_func("/packed/takes-what-is-stuck", test_takes_what_is_stuck);
 	g_test_add_func("/packed/many-donors/while-growing", test_many_donors_while_growing);
 	g_test_add_func("/packed/many-donors/at-rest", test_many_donors_at_rest);
 	g_test_add_func("/packed/many-donors/and-cached", test_many_donors_and_cached);
