@@ -441,7 +441,7 @@ static int check_whole(const GQueue *queue, const struct extent_size *same)
 	for (const GList *link = queue->head; link; link = link->next) {
 		const struct extent *extent = link->data;
 
-		if (!extent->counts || extent->live)
+		if (extent->live)
 			return error_set(-EUCLEAN,
 					 "an extent of %zu bytes is in a list of whole ones, and is not whole",
 					 extent->size);
@@ -487,8 +487,9 @@ static int check_extents(struct census *census)
 		const struct shown *shown = shown_of(census, extent);
 
 		err = expect(shown->live + shown->free, extent->size, "bytes of an extent");
-		if (!err && extent->counts)
-			err = expect(shown->live, extent->live, "bytes allocated of an extent");
+		if (!err)
+			err = expect(extent->counts ? shown->live : extent->size, extent->live,
+				     "bytes allocated of an extent");
 		if (!err && extent_is_whole(extent))
 			err = check_home(census->core, extent);
 		if (err)

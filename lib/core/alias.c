@@ -235,7 +235,7 @@ static void loosen(struct core *core, uint64_t addr, size_t size)
 {
 	struct region_map *map = &core->regions;
 
-	/* Most often nothing is: in a program that no longer searches, all that is freed stays loose. */
+	/* A program that no longer searches has no free region, as all that it frees stays loose. */
 	if (!map->bytes[REGION_FREE])
 		return;
 	for (struct region *region = region_listed_at(map, addr); region && region->addr < addr + size;

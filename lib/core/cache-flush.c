@@ -29,7 +29,7 @@ static void sort_few(struct freed *freed, size_t count)
 static void sort_by_byte(const struct freed *freed, size_t count, uint64_t least, unsigned int shift,
 			 struct freed *sorted)
 {
-	size_t at[257] = { 0 };
+	unsigned int at[257] = { 0 };
 
 	for (size_t i = 0; i < count; i++)
 		at[((freed[i].when - least) >> shift & 255) + 1]++;

@@ -129,7 +129,8 @@ void owner_lose(struct core *core, uint64_t addr, size_t size)
 	}
 }
 
-static void own_range(struct core *core, const struct region *region, const struct stream *stream) __attribute__((cold));
+static void own_range(struct core *core, const struct region *region, const struct stream *stream)
+	__attribute__((cold));
 static void own_range(struct core *core, const struct region *region, const struct stream *stream)
 {
 	uint64_t end = region->addr + region->size;

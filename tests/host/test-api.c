@@ -473,6 +473,21 @@ static void test_check_extents(void)
 	fixture_close(&s.f);
 }
 
+/* All of a slab counts as allocated, so that it is never remapped. */
+static void test_check_slab(void)
+{
+	struct extent *extent;
+	struct sound s;
+	void *a;
+
+	fixture_open(&s.f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc_bytes(&s.f, 512, s.f.streams[0]);
+	extent = extent_place(&s.f.pool->core.extents, (uint64_t)(uintptr_t)a)->extent;
+	g_assert_false(extent->counts);
+	assert_found(&s, extent->live, 0, "bytes allocated of an extent: 2097152 are there, 0 are kept");
+	fixture_close(&s.f);
+}
+
 /* What is kept of an extent that is free as a whole. */
 static void test_check_whole_extents(void)
 {
@@ -555,6 +570,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/api/check/indices", test_check_indices);
 	g_test_add_func("/api/check/events-and-extents", test_check_events_and_extents);
 	g_test_add_func("/api/check/extents", test_check_extents);
+	g_test_add_func("/api/check/slab", test_check_slab);
 	g_test_add_func("/api/check/whole-extents", test_check_whole_extents);
 	g_test_add_func("/api/check/sums", test_check_sums);
 	g_test_add_func("/api/check/streams", test_check_streams);
