@@ -85,9 +85,17 @@ void memo_leave(struct memo *memo, uint64_t addr, size_t size)
 	memo->state -= worth(addr, size);
 }
 
-uint64_t memo_next(uint64_t latest, const struct memo_found *found)
+/* An addend is shifted out after 32 more of them, or 64. */
+void past_add(struct past *past, const struct memo_found *found)
 {
-	return (latest << 2) + found->hash;
+	past->near = (past->near << 2) + found->hash;
+	if (!(past->near >> 60))
+		past->far = (past->far << 1) + mix(past->near);
+}
+
+uint64_t past_state(const struct past *past)
+{
+	return past->near ^ past->far;
 }
 
 /* The slot of a decision; NULL: none. Each key begins its search at a slot of its own. */
@@ -179,6 +187,11 @@ struct memo_found memo_find(const struct memo *memo, uint64_t state, size_t size
 	found.addr = memo->log[found.where].addr;
 	found.before = memo->log[found.where].before;
 	return found;
+}
+
+uint32_t memo_age(const struct memo *memo, const struct memo_found *found)
+{
+	return age_of(memo, found->where);
 }
 
 /* The decisions behind it are expected next. */

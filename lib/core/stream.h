@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/memo.h"
 #include "core/stall.h"
 #include "util/bound.h"
 #include "util/circle.h"
@@ -111,7 +112,7 @@ struct event {
  * @refs: regions and events that refer to it
  * @first: it is the first stream of the pool
  * @captured: it stands for a capture: it cannot be recorded, and cannot be made to wait
- * @latest: the hash of memo_next() of its requests that core.memo notes a decision for
+ * @past: its requests that core.memo notes a decision for
  * @link: its link in the map's @all
  * @busy_link: its link in @busy, while it has pending events
  */
@@ -126,7 +127,7 @@ struct stream {
 	uint64_t refs;
 	bool first;
 	bool captured;
-	uint64_t latest;
+	struct past past;
 	GList link;
 	GList busy_link;
 };

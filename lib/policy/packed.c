@@ -74,10 +74,11 @@ static void note_decision(struct core *core, const struct plan *plan, uint64_t a
 		return;
 	memo_note(&core->memo, &plan->known, addr);
 	if (plan->routine.key) {
-		core->routine.state = stream->latest;
+		core->routine.state = past_state(&stream->past);
 		memo_note(&core->routine, &plan->routine, addr);
+		stream->past.repeated = plan->routine.addr ? stream->past.repeated + 1 : 0;
 	}
-	stream->latest = memo_next(stream->latest, &plan->known);
+	past_add(&stream->past, &plan->known);
 	recent_note(core, addr, plan->request->size);
 }
 

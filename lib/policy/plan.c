@@ -85,11 +85,21 @@ static bool recall(struct core *core, struct plan *plan, uint64_t addr)
 	return plan->way != PLAN_NONE;
 }
 
+/* Whether the stream has asked for enough again of what it asked for since it last had this past. */
+static bool repeats(const struct core *core, const struct plan *plan)
+{
+	uint64_t again = plan->request->stream->past.repeated + 1;
+
+	return plan->routine.addr && again * (uint64_t)tuning_repeated >= memo_age(&core->routine, &plan->routine);
+}
+
 /* The address of the pass before, or that of the one before that. */
 static void recall_routine(struct core *core, struct plan *plan)
 {
-	plan->routine = memo_find(&core->routine, plan->request->stream->latest, plan->request->size);
-	if (!recall(core, plan, plan->routine.addr))
+	const struct request *request = plan->request;
+
+	plan->routine = memo_find(&core->routine, past_state(&request->stream->past), request->size);
+	if (repeats(core, plan) && !recall(core, plan, plan->routine.addr))
 		recall(core, plan, plan->routine.before);
 }
 

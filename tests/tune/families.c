@@ -345,45 +345,101 @@ static void write_handed_on(struct program *p, uint32_t seed)
 
 #define LAYERS 60
 #define BATCHES 6
+#define EPOCHS 16
 
-/* Training in batches of several sizes: gradients live until the next backward pass allocates them anew. */
-static void write_training(struct program *p, uint32_t seed)
+/* Training: bytes of a layer's weights, outputs of one sample, and workspace of each pass by batch; blocks of now. */
+struct training {
+	size_t weights[LAYERS];
+	size_t outputs[LAYERS];
+	size_t works[2][BATCHES][LAYERS];
+	size_t samples[BATCHES];
+	int batches[2 * BATCHES];
+	uint32_t grads[LAYERS];
+	bool stepped;
+};
+
+/* The workspace of a layer depends on the size of the batch, as libraries choose another algorithm for each. */
+static void training_begin(struct training *t, struct set *set, struct program *p)
 {
-	size_t weights[LAYERS], outputs[LAYERS], scale[BATCHES];
-	uint32_t layers[LAYERS], grads[LAYERS];
+	*t = (struct training){ 0 };
+	for (int i = 0; i < LAYERS; i++) {
+		t->weights[i] = draw_log(set, 4 * KB, 16 * MB);
+		t->outputs[i] = draw_log(set, 256 * KB, 4 * MB);
+		program_malloc(p, t->weights[i], 0);
+	}
+	for (int batch = 0; batch < BATCHES; batch++) {
+		t->samples[batch] = draw(set, 2, 9);
+		for (int i = 0; i < LAYERS; i++) {
+			t->works[0][batch][i] = t->samples[batch] * t->outputs[i] * draw(set, 1, 64) / 32;
+			t->works[1][batch][i] = t->samples[batch] * t->outputs[i] * draw(set, 1, 64) / 32;
+		}
+	}
+}
+
+/* Gradients live until the next backward pass allocates them anew. */
+static void training_step(struct training *t, struct program *p, int batch)
+{
+	size_t samples = t->samples[batch];
+	uint32_t layers[LAYERS], delta = 0, last, work;
+
+	for (int i = 0; i < LAYERS; i++) {
+		work = program_malloc(p, t->works[0][batch][i], 0);
+		layers[i] = program_malloc(p, samples * t->outputs[i], 0);
+		program_free(p, work, 0);
+	}
+	for (int i = 0; t->stepped && i < LAYERS; i++)
+		program_free(p, t->grads[i], 0);
+	for (int i = LAYERS - 1; i >= 0; i--) {
+		last = delta;
+		delta = program_malloc(p, samples * t->outputs[i], 0);
+		if (i < LAYERS - 1)
+			program_free(p, last, 0);
+		work = program_malloc(p, t->works[1][batch][i], 0);
+		t->grads[i] = program_malloc(p, t->weights[i], 0);
+		program_free(p, work, 0);
+		program_free(p, layers[i], 0);
+	}
+	program_free(p, delta, 0);
+	t->stepped = true;
+}
+
+/* Each batch comes twice in an epoch, behind others the second time. */
+static void training_epoch(struct training *t, struct set *set, struct program *p)
+{
+	for (int i = 0; i < 2 * BATCHES; i++)
+		t->batches[i] = i / 2;
+	for (int i = 2 * BATCHES - 1; i > 0; i--) {
+		size_t other = draw(set, 0, (size_t)i + 1);
+		int swapped = t->batches[i];
+
+		t->batches[i] = t->batches[other];
+		t->batches[other] = swapped;
+	}
+	for (int i = 0; i < 2 * BATCHES; i++)
+		training_step(t, p, t->batches[i]);
+}
+
+/* Training in batches of several sizes, with as many epochs, each in an order of its own. */
+static void write_epochs(struct program *p, uint32_t seed, int epochs)
+{
+	struct training t;
 	struct set set;
 
 	set_begin(&set, seed);
-	for (int i = 0; i < LAYERS; i++) {
-		weights[i] = draw_log(&set, 4 * KB, 16 * MB);
-		outputs[i] = draw_log(&set, 256 * KB, 4 * MB);
-		program_malloc(p, weights[i], 0);
-	}
-	for (int i = 0; i < BATCHES; i++)
-		scale[i] = draw(&set, 2, 9);
-	for (int step = 0; step < 2 * BATCHES; step++) {
-		size_t times = scale[step / 2];
-		uint32_t delta = 0, last;
-
-		for (int i = 0; i < LAYERS; i++) {
-			uint32_t work = program_malloc(p, times * outputs[i] / 2, 0);
-
-			layers[i] = program_malloc(p, times * outputs[i], 0);
-			program_free(p, work, 0);
-		}
-		for (int i = 0; step && i < LAYERS; i++)
-			program_free(p, grads[i], 0);
-		for (int i = LAYERS - 1; i >= 0; i--) {
-			last = delta;
-			delta = program_malloc(p, times * outputs[i], 0);
-			if (i < LAYERS - 1)
-				program_free(p, last, 0);
-			grads[i] = program_malloc(p, weights[i], 0);
-			program_free(p, layers[i], 0);
-		}
-		program_free(p, delta, 0);
-	}
+	training_begin(&t, &set, p);
+	for (int i = 0; i < epochs; i++)
+		training_epoch(&t, &set, p);
 	set_end(&set);
+}
+
+static void write_training(struct program *p, uint32_t seed)
+{
+	write_epochs(p, seed, 1);
+}
+
+static void write_shuffled(struct program *p, uint32_t seed)
+{
+	write_epochs(p, seed, EPOCHS);
 }
 
 const struct family families[] = {
@@ -404,5 +460,6 @@ const struct family families[] = {
 	{ "fill and empty at random", write_fill_empty },
 	{ "streams that hand on", write_handed_on },
 	{ "training in batches of six sizes", write_training },
+	{ "training with shuffled batches", write_shuffled },
 };
 const size_t n_families = G_N_ELEMENTS(families);

@@ -130,30 +130,56 @@ static void test_before(void)
 	memo_clear(&memo);
 }
 
-static uint64_t next(const struct memo *memo, uint64_t latest, size_t size)
+static void add_size(struct past *past, const struct memo *memo, size_t size)
 {
-	struct memo_found found = memo_find(memo, latest, size);
+	struct memo_found found = memo_find(memo, past_state(past), size);
 
-	return memo_next(latest, &found);
+	past_add(past, &found);
 }
 
-/* The hash is of 32 sizes and their order, and of none before. */
-static void test_next(void)
+/* How many sizes later two streams have the same past, if one has asked for @first and the other for @second. */
+static size_t forgotten_after(const struct memo *memo, size_t first, size_t second, size_t alike)
 {
-	uint64_t one, other;
+	struct past one = { 0 }, other = { 0 };
+	size_t count = 0;
+
+	for (size_t i = 0; i < alike; i++) {
+		add_size(&one, memo, PAGE + i * 512);
+		add_size(&other, memo, PAGE + i * 512);
+	}
+	add_size(&one, memo, first);
+	add_size(&other, memo, second);
+	while (past_state(&one) != past_state(&other) && ++count < 100000) {
+		add_size(&one, memo, (count * count % 1009 + 1) * 512);
+		add_size(&other, memo, (count * count % 1009 + 1) * 512);
+	}
+	return count;
+}
+
+/*
+ * The past is of some 32 sizes and their order at least, mostly of several hundreds, and of none long before. Two
+ * hashes may differ in their upper bits alone, which are shifted out earlier.
+ */
+static void test_past(void)
+{
+	struct past one = { 0 }, other = { 0 };
 	struct memo memo;
+	size_t sum = 0;
 
 	memo_init(&memo);
-	one = next(&memo, 0, PAGE);
-	other = next(&memo, 0, 2 * PAGE);
-	g_assert_cmphex(next(&memo, one, 2 * PAGE), !=, next(&memo, other, PAGE));
-	for (int i = 1; i < 32; i++) {
-		g_assert_cmphex(one, !=, other);
-		one = next(&memo, one, 512);
-		other = next(&memo, other, 512);
+	add_size(&one, &memo, PAGE);
+	add_size(&one, &memo, 2 * PAGE);
+	add_size(&other, &memo, 2 * PAGE);
+	add_size(&other, &memo, PAGE);
+	g_assert_cmphex(past_state(&one), !=, past_state(&other));
+	for (size_t i = 0; i < 100; i++) {
+		size_t count = forgotten_after(&memo, PAGE, (i + 2) * PAGE, i);
+
+		g_assert_cmpuint(count, >=, 24);
+		g_assert_cmpuint(count, <, 10000);
+		sum += count;
 	}
-	g_assert_cmphex(one, !=, other);
-	g_assert_cmphex(next(&memo, one, 512), ==, next(&memo, other, 512));
+	g_assert_cmpuint(sum / 100, >, 300);
 	memo_clear(&memo);
 }
 
@@ -232,7 +258,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/memo/state", test_state);
 	g_test_add_func("/memo/before", test_before);
-	g_test_add_func("/memo/next", test_next);
+	g_test_add_func("/memo/past", test_past);
 	g_test_add_func("/memo/order-does-not-matter", test_order_does_not_matter);
 	g_test_add_func("/memo/later-decision-counts", test_later_decision_counts);
 	g_test_add_func("/memo/forgets", test_forgets);
