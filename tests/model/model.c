@@ -82,7 +82,7 @@ void model_open(struct model *m, struct vpmm_opts opts, bool faulty)
 	m->held = g_ptr_array_new_with_free_func(held_free);
 	m->had = g_hash_table_new(NULL, NULL);
 	m->holds = false;
-	m->over = 0;
+	m->over = m->beyond = m->uncovered = 0;
 	m->told = 0;
 	m->bytes = m->small_bytes = m->shareable = m->imported = m->requested = m->mallocs = m->frees = 0;
 	m->peak = m->peak_shown = m->peak_requested = 0;

@@ -68,6 +68,8 @@ struct model_capture {
  * @held: of struct model_held
  * @holds: whether anything ever was held, or captured
  * @over: the most that the pool may hold; more than its limit, if that was set to less
+ * @beyond: of a pool of pages, what it holds over its peak
+ * @uncovered: what its streams had cached without an event, before the latest step
  * @told: how often the program was told that memory is exhausted
  * @had: pattern to the stream that alone has had the memory
  * @patterns: how many were allocated
@@ -103,6 +105,8 @@ struct model {
 	GPtrArray *held;
 	bool holds;
 	uint64_t over;
+	uint64_t beyond;
+	uint64_t uncovered;
 	unsigned int told;
 	GHashTable *had;
 	uint64_t patterns;
