@@ -20,6 +20,7 @@
 
 #define WATCHED 1024
 
+/* The handler reads them, and takes no lock. */
 static struct {
 	_Atomic uint64_t at;
 	_Atomic uint64_t size;

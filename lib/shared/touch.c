@@ -146,12 +146,19 @@ void touch_nudge(void)
 
 int touch_watch(uint64_t at, size_t size)
 {
-	return uffd < 0 ? handler_watch(at, size) : 0;
+	int err;
+
+	pthread_mutex_lock(&life);
+	err = uffd < 0 ? handler_watch(at, size) : 0;
+	pthread_mutex_unlock(&life);
+	return err;
 }
 
 void touch_unwatch(uint64_t at)
 {
+	pthread_mutex_lock(&life);
 	handler_unwatch(at);
+	pthread_mutex_unlock(&life);
 }
 
 static int open_with(int flags, uint64_t features)

@@ -379,6 +379,84 @@ static void test_same_addresses(gconstpointer data)
 	ranges_close(&f, at);
 }
 
+#define WATCHERS 4
+#define WATCHES 200
+
+static gpointer watch_many(gpointer first)
+{
+	for (uint64_t i = 0; i < WATCHES; i++)
+		assert_ok(touch_watch((GPOINTER_TO_SIZE(first) + i) * PAGE, PAGE));
+	return NULL;
+}
+
+/* Ranges of several threads, where they begin at once, have a place each of those that the handler knows. */
+static void test_watched(void)
+{
+	GThread *threads[WATCHERS];
+	size_t most = 0, left = 0;
+
+	while (!touch_watch((most + 1) * PAGE, PAGE))
+		most++;
+	g_assert_cmpuint(most, >, WATCHERS * WATCHES);
+	for (int round = 0; round < 20; round++) {
+		for (size_t i = 1; i <= most; i++)
+			touch_unwatch(i * PAGE);
+		for (size_t i = 0; i < WATCHERS; i++)
+			threads[i] = g_thread_new("watch", watch_many, GSIZE_TO_POINTER(i * WATCHES + 1));
+		for (size_t i = 0; i < WATCHERS; i++)
+			g_thread_join(threads[i]);
+		left = WATCHERS * WATCHES;
+		while (!touch_watch((left + 1) * PAGE, PAGE))
+			left++;
+		g_assert_cmpuint(left, ==, most);
+	}
+	assert_error(touch_watch(PAGE, PAGE), ENOMEM, "shared ranges, and has them");
+	for (size_t i = 1; i <= most; i++)
+		touch_unwatch(i * PAGE);
+}
+
+struct late {
+	char *_Atomic at;
+	_Atomic bool over;
+};
+
+static gpointer touch_late(gpointer data)
+{
+	struct late *late = data;
+
+	while (!late->over)
+		ranges_touch(late->at, late->at);
+	return NULL;
+}
+
+/* A touch that comes when its range has ended may find the one that begins there, and takes nothing from it. */
+static void test_late_touch(gconstpointer data)
+{
+	struct late late = { 0 };
+	struct fixture f;
+	GThread *threads[3];
+	char *at;
+
+	if (!ranges_open(&f, data, (struct vpmm_opts){ FIXTURE_PACKED }, &at, PAGE))
+		return;
+	late.at = at;
+	for (guint i = 0; i < G_N_ELEMENTS(threads); i++)
+		threads[i] = g_thread_new("late", touch_late, &late);
+	for (int i = 0; i < 100; i++) {
+		char *next = ranges_alloc(&f, PAGE);
+
+		late.at = next;
+		put(next, 1);
+		g_assert_cmpint(ranges_migrate(&f, next, PAGE, VPMM_DEVICE), ==, 1);
+		g_assert_cmpint(ranges_look(next), ==, 1);
+		assert_ok(vpmm_shared_free(f.pool, next, NULL));
+	}
+	late.over = true;
+	for (guint i = 0; i < G_N_ELEMENTS(threads); i++)
+		g_thread_join(threads[i]);
+	ranges_close(&f, at);
+}
+
 static const struct backend_ops *whole_ops;
 static struct fixture *between;
 static char *first, *second;
@@ -481,6 +559,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-process/forked-calls", test_forked_calls);
 	fixture_add_rows("/shared-process/fork", ranges_ways, test_fork);
 	fixture_add_rows("/shared-process/same-addresses", ranges_ways, test_same_addresses);
+	g_test_add_func("/shared-process/watched", test_watched);
+	fixture_add_rows("/shared-process/late-touch", ranges_ways, test_late_touch);
 	fixture_add_rows("/shared-process/same-addresses-at-once", ranges_ways, test_same_addresses_at_once);
 	g_test_add_func("/shared-process/chained", test_chained);
 	g_test_add_func("/shared-process/reset", test_reset);
