@@ -93,9 +93,10 @@ void past_add(struct past *past, const struct memo_found *found)
 		past->far = (past->far << 1) + mix(past->near);
 }
 
-uint64_t past_state(const struct past *past)
+/* Mixed, as the lower bits, which choose the row, are of the latest few sizes, or marks, alone. */
+uint64_t past_state(const struct past *past, enum past_length length)
 {
-	return past->near ^ past->far;
+	return mix(length == PAST_LONG ? past->near ^ past->far : ~past->near);
 }
 
 /* The slot of a decision; NULL: none. Each key begins its search at a slot of its own. */

@@ -7,10 +7,14 @@
  * was decided in.
  *
  * Some programs never come back to a state: a training step keeps its gradients until the next one, and they lie
- * elsewhere then. In core.routine the key is of the latest sizes that the stream has asked for, some 1,000, and streams
- * share the answers. Each pass gives a block the address that the pass before gave it, as far as that is available. The
- * passes become alike, and as soon as one ends in the state that it began in, core.memo has all that follows. A
- * decision has two addresses: a pass that allocates a block before it frees that of the pass before has them in turn.
+ * elsewhere then. In core.routine a key is of the latest sizes that the stream has asked for, and streams share the
+ * answers. Each pass gives a block the address that the pass before gave it, as far as that is available. The passes
+ * become alike, and as soon as one ends in the state that it began in, core.memo has all that follows. A decision has
+ * two addresses: a pass that allocates a block before it frees that of the pass before has them in turn.
+ *
+ * A request has two decisions in core.routine: one by its long past, some 1,000 sizes, and one by its short past, 32.
+ * The long past tells the equal batches of a pass apart. A pass that is much shorter has that past only after several
+ * passes, and until then goes by the short one.
  *
  * Decisions are kept in a log, in the order in which they were made. A program that repeats itself follows the log, so
  * the entry after the last hit is tried first: there are too many for the processor's caches, and only sequential
@@ -49,7 +53,7 @@ struct memo_row {
  * @rows: the hash table
  * @row_mask: its rows, a power of two, less one
  * @state: what the keys are of, besides the size. core.memo: a hash of all allocations and their addresses.
- *	core.routine: the past_state() of the stream whose request memo_note() is about
+ *	core.routine: the past_state() that memo_note() is about
  */
 struct memo {
 	struct decision *log;
@@ -104,15 +108,24 @@ struct memo_found {
  */
 struct memo_found memo_find(const struct memo *memo, uint64_t state, size_t size);
 
+/* The pasts of a request: of some PAST_REACH sizes, and of 32. */
+enum past_length {
+	PAST_LONG,
+	PAST_SHORT,
+	PASTS
+};
+
+#define PAST_REACH 1024
+
 /**
- * struct past - a hash of the latest sizes that a stream has asked for, of some 1,000
+ * struct past - hashes of the latest sizes that a stream has asked for
  * @near: of the latest 32
- * @far: of the latest 64 marks; a mark is a @near whose upper four bits are 0, as those of one in 16 are
- * @repeated: requests in a row with a past that they had before, of those that core.routine was asked about
+ * @far: of the latest 64 marks. A mark is a @near whose upper four bits are 0, as those of one in 16 are; sizes without
+ *	a mark leave @far as it is
+ * @repeated: requests in a row whose long past the stream had before, of those that core.routine was asked about
  *
- * So many, because a pass may have equal batches that follow on different ones, and so begin in different states. With
- * 32 sizes they had the same keys, and each took the addresses of the other. With more than a pass has there would be
- * no answers until the third pass.
+ * The long past reaches so far, because a pass may have equal batches that follow on different ones, and so begin in
+ * different states. By the short past alone each batch takes the addresses of the other while these are in use.
  */
 struct past {
 	uint64_t near;
@@ -122,13 +135,13 @@ struct past {
 
 /**
  * past_add() - add a size to it
- * @past: the hash so far, at first 0
+ * @past: the hashes so far, at first 0
  * @found: what memo_find() has for a request of the size
  */
 void past_add(struct past *past, const struct memo_found *found);
 
-/* The hash as a state for memo_find(). */
-uint64_t past_state(const struct past *past);
+/* A hash as a state for memo_find(). */
+uint64_t past_state(const struct past *past, enum past_length length);
 
 /**
  * memo_age() - how many decisions were added since

@@ -112,7 +112,7 @@ struct event {
  * @refs: regions and events that refer to it
  * @first: it is the first stream of the pool
  * @captured: it stands for a capture: it cannot be recorded, and cannot be made to wait
- * @past: its requests that core.memo notes a decision for
+ * @past: hashes of the sizes of its requests that core.memo notes a decision for
  * @link: its link in the map's @all
  * @busy_link: its link in @busy, while it has pending events
  */

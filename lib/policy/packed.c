@@ -64,21 +64,27 @@ static int commit_slab(struct core *core, const struct plan *plan, uint64_t *add
 	return err;
 }
 
+static void note_routine(struct core *core, const struct plan *plan, uint64_t addr)
+{
+	struct past *past = &plan->request->stream->past;
+
+	for (enum past_length i = PAST_LONG; i < PASTS; i++) {
+		core->routine.state = past_state(past, i);
+		memo_note(&core->routine, &plan->routine[i], addr);
+	}
+	past->repeated = plan->routine[PAST_LONG].addr ? past->repeated + 1 : 0;
+}
+
 /* Requests that come in the same state, or behind the same requests, get the same address. */
 static void note_decision(struct core *core, const struct plan *plan, uint64_t addr)
 {
-	struct stream *stream = plan->request->stream;
-
 	/* Pages have no old mappings to come back to. */
 	if (!core->regions.keeps)
 		return;
 	memo_note(&core->memo, &plan->known, addr);
-	if (plan->routine.key) {
-		core->routine.state = past_state(&stream->past);
-		memo_note(&core->routine, &plan->routine, addr);
-		stream->past.repeated = plan->routine.addr ? stream->past.repeated + 1 : 0;
-	}
-	past_add(&stream->past, &plan->known);
+	if (plan->routine[PAST_LONG].key)
+		note_routine(core, plan, addr);
+	past_add(&plan->request->stream->past, &plan->known);
 	recent_note(core, addr, plan->request->size);
 }
 

@@ -85,22 +85,38 @@ static bool recall(struct core *core, struct plan *plan, uint64_t addr)
 	return plan->way != PLAN_NONE;
 }
 
-/* Whether the stream has asked for enough again of what it asked for since it last had this past. */
-static bool repeats(const struct core *core, const struct plan *plan)
+/* How many requests ago core.routine noted it: a request has a decision by each past. */
+static uint64_t routine_age(const struct core *core, const struct memo_found *found)
 {
+	return memo_age(&core->routine, found) / PASTS;
+}
+
+/*
+ * What core.routine has for the long past, if the stream has asked for enough again of what it asked for since it last
+ * had that. If it never had it, what there is for the short past, unless that is older than the long past reaches: a
+ * stream that repeats itself would have had the long one then, too.
+ */
+static const struct memo_found *choose_routine(const struct core *core, const struct plan *plan)
+{
+	const struct memo_found *longer = &plan->routine[PAST_LONG], *shorter = &plan->routine[PAST_SHORT];
 	uint64_t again = plan->request->stream->past.repeated + 1;
 
-	return plan->routine.addr && again * (uint64_t)tuning_repeated >= memo_age(&core->routine, &plan->routine);
+	if (longer->addr)
+		return again * (uint64_t)tuning_repeated >= routine_age(core, longer) ? longer : NULL;
+	return shorter->addr && routine_age(core, shorter) <= PAST_REACH ? shorter : NULL;
 }
 
 /* The address of the pass before, or that of the one before that. */
 static void recall_routine(struct core *core, struct plan *plan)
 {
 	const struct request *request = plan->request;
+	const struct memo_found *found;
 
-	plan->routine = memo_find(&core->routine, past_state(&request->stream->past), request->size);
-	if (repeats(core, plan) && !recall(core, plan, plan->routine.addr))
-		recall(core, plan, plan->routine.before);
+	for (enum past_length i = PAST_LONG; i < PASTS; i++)
+		plan->routine[i] = memo_find(&core->routine, past_state(&request->stream->past, i), request->size);
+	found = choose_routine(core, plan);
+	if (found && !recall(core, plan, found->addr))
+		recall(core, plan, found->before);
 }
 
 /* The decision of last time in this state or behind these requests, so that a program that repeats itself settles. */

@@ -48,7 +48,8 @@ enum plan_way {
  * @addr: where; not set for PLAN_GROW and PLAN_GATHER. PLAN_NONE: of a free range whose extents should be exchanged
  * @exchange: PLAN_EXCHANGE, or if @addr is set so: those extents
  * @known: what core.memo has for it
- * @routine: what core.routine has for it; its key is 0: that was not looked at, as the address of core.memo can be had
+ * @routine: what core.routine has for it, by past; the keys are 0: that was not looked at, as the address of core.memo
+ *	can be had
  * @reached: PLAN_RECALL: the first mapping at @addr. PLAN_NONE: the same at the address of @known, if it can be had;
  *	NULL: it cannot, or was not looked at
  * @order: PLAN_GATHER, or if @reached: what the stream has to wait for
@@ -60,7 +61,7 @@ struct plan {
 	uint64_t addr;
 	struct exchange exchange;
 	struct memo_found known;
-	struct memo_found routine;
+	struct memo_found routine[PASTS];
 	struct place *reached;
 	struct order order;
 	struct gathering gathering;
@@ -73,7 +74,7 @@ static inline void plan_init(struct plan *plan, const struct request *request)
 	plan->way = PLAN_NONE;
 	plan->addr = 0;
 	plan->known.addr = 0;
-	plan->routine.key = 0;
+	plan->routine[PAST_LONG].key = 0;
 	plan->reached = NULL;
 }
 

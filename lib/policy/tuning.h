@@ -31,8 +31,9 @@ extern const struct tuning_number tuning_numbers[];
  * "Off" below is a row of `make tune TUNE_TRACES=... TUNE_FLAGS=--rules` (five recorded traces, eleven public ones):
  * the rule by itself switched off. Memory taken over what was live at the most, on average for recorded programs,
  * copies of them with other sizes and other lifetimes, and generated families; ms of driver calls in the first pass;
- * and in the second. With all rules: 1.0056, 1.0081, 1.0042, 1.0320; 1264, 1402, 1186, 3505; 24, 44, 68, 1685.
- * Differences below 0.002 are chance. policy/NOTES has the whole table, and what has gone since.
+ * and in the second. With all rules: 1.0056, 1.0081, 1.0042, 1.0320; 1264, 1402, 1186, 3505; 24, 44, 68, 1685, all
+ * without training with shuffled batches. Differences below 0.002 are chance. policy/NOTES has the whole table, and
+ * what has gone since.
  */
 
 /* How large extents are: gather-size.c, gather-plan.c */
@@ -113,9 +114,9 @@ TUNING(gap_part, 64, 1)
 /* Old addresses: policy.c, gather.c */
 
 /*
- * A stream repeats itself if it asks again for 1/n of what it asked for since it last had the same past (core/memo.h).
- * Off: no difference above, but training with shuffled batches (--only=shuffled --seeds=6) takes 1.0598 and 527 ms in
- * its first pass in place of 1.0505 and 409.
+ * A stream repeats itself if it has asked again for 1/n of what the pool's streams asked for since it last had the same
+ * long past (core/memo.h). Off: no difference above, but training with shuffled batches (--only=shuffled --seeds=6) takes
+ * 1.0563 and 537 ms in its first pass in place of 1.0504 and 416.
  */
 TUNING(repeated, 8, 1 << 30)
 

@@ -76,7 +76,7 @@ static void check_limit(struct model *m, const struct vpmm_stats *stats)
 	m->over = MIN(m->over, taken);
 }
 
-/* What streams have cached without an event that others could wait for. */
+/* Bytes that streams have cached without an event, so that no other stream can wait for them. */
 static uint64_t uncovered(const struct model *m)
 {
 	const struct core *core = &m->f.pool->core;

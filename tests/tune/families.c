@@ -347,7 +347,10 @@ static void write_handed_on(struct program *p, uint32_t seed)
 #define BATCHES 6
 #define EPOCHS 16
 
-/* Training: bytes of a layer's weights, outputs of one sample, and workspace of each pass by batch; blocks of now. */
+/*
+ * A training program: bytes of each layer's weights, of its outputs for one sample, and of its workspaces for each batch,
+ * forward and backward; the batches of an epoch; and the gradients there are.
+ */
 struct training {
 	size_t weights[LAYERS];
 	size_t outputs[LAYERS];
@@ -403,7 +406,7 @@ static void training_step(struct training *t, struct program *p, int batch)
 	t->stepped = true;
 }
 
-/* Each batch comes twice in an epoch, behind others the second time. */
+/* Each batch comes twice in an epoch, in random order. */
 static void training_epoch(struct training *t, struct set *set, struct program *p)
 {
 	for (int i = 0; i < 2 * BATCHES; i++)
@@ -419,7 +422,7 @@ static void training_epoch(struct training *t, struct set *set, struct program *
 		training_step(t, p, t->batches[i]);
 }
 
-/* Training in batches of several sizes, with as many epochs, each in an order of its own. */
+/* Training for @epochs epochs. Each has all batches, in an order of its own. */
 static void write_epochs(struct program *p, uint32_t seed, int epochs)
 {
 	struct training t;

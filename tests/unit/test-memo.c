@@ -130,56 +130,85 @@ static void test_before(void)
 	memo_clear(&memo);
 }
 
-static void add_size(struct past *past, const struct memo *memo, size_t size)
+static struct memo_found add_size(struct past *past, const struct memo *memo, enum past_length length, size_t size)
 {
-	struct memo_found found = memo_find(memo, past_state(past), size);
+	struct memo_found found = memo_find(memo, past_state(past, length), size);
 
 	past_add(past, &found);
+	return found;
 }
 
 /* How many sizes later two streams have the same past, if one has asked for @first and the other for @second. */
-static size_t forgotten_after(const struct memo *memo, size_t first, size_t second, size_t alike)
+static size_t forgotten_after(const struct memo *memo, enum past_length length, size_t first, size_t second, size_t step)
 {
 	struct past one = { 0 }, other = { 0 };
 	size_t count = 0;
 
-	for (size_t i = 0; i < alike; i++) {
-		add_size(&one, memo, PAGE + i * 512);
-		add_size(&other, memo, PAGE + i * 512);
-	}
-	add_size(&one, memo, first);
-	add_size(&other, memo, second);
-	while (past_state(&one) != past_state(&other) && ++count < 100000) {
-		add_size(&one, memo, (count * count % 1009 + 1) * 512);
-		add_size(&other, memo, (count * count % 1009 + 1) * 512);
+	add_size(&one, memo, length, first);
+	add_size(&other, memo, length, second);
+	while (past_state(&one, length) != past_state(&other, length) && ++count < 100 * PAST_REACH) {
+		add_size(&one, memo, length, (count * count % 1009 * step + 1) * 512);
+		add_size(&other, memo, length, (count * count % 1009 * step + 1) * 512);
 	}
 	return count;
 }
 
 /*
- * The past is of some 32 sizes and their order at least, mostly of several hundreds, and of none long before. Two
- * hashes may differ in their upper bits alone, which are shifted out earlier.
+ * A past is of the order of the sizes too. The short one is of 32 at most. The long one mostly is of hundreds, and of
+ * none long before. Two hashes may differ in their upper bits alone, which are shifted out earlier.
  */
 static void test_past(void)
 {
 	struct past one = { 0 }, other = { 0 };
+	size_t sums[PASTS] = { 0 };
 	struct memo memo;
-	size_t sum = 0;
 
 	memo_init(&memo);
-	add_size(&one, &memo, PAGE);
-	add_size(&one, &memo, 2 * PAGE);
-	add_size(&other, &memo, 2 * PAGE);
-	add_size(&other, &memo, PAGE);
-	g_assert_cmphex(past_state(&one), !=, past_state(&other));
-	for (size_t i = 0; i < 100; i++) {
-		size_t count = forgotten_after(&memo, PAGE, (i + 2) * PAGE, i);
+	for (enum past_length i = PAST_LONG; i < PASTS; i++) {
+		one = other = (struct past){ 0 };
+		add_size(&one, &memo, i, PAGE);
+		add_size(&one, &memo, i, 2 * PAGE);
+		add_size(&other, &memo, i, 2 * PAGE);
+		add_size(&other, &memo, i, PAGE);
+		g_assert_cmphex(past_state(&one, i), !=, past_state(&other, i));
+		for (size_t step = 1; step <= 100; step++) {
+			size_t count = forgotten_after(&memo, i, PAGE, (step + 1) * PAGE, step);
 
-		g_assert_cmpuint(count, >=, 24);
-		g_assert_cmpuint(count, <, 10000);
-		sum += count;
+			g_assert_cmpuint(count, <, i == PAST_LONG ? 10 * PAST_REACH : 33);
+			sums[i] += count;
+		}
 	}
-	g_assert_cmpuint(sum / 100, >, 300);
+	g_assert_cmpuint(sums[PAST_LONG], >, 10 * sums[PAST_SHORT]);
+	memo_clear(&memo);
+}
+
+#define BATCHES 32
+#define BATCH 400
+
+/* Equal batches that follow on different ones: a pass finds all that the pass before has noted of each. */
+static void test_equal_batches(void)
+{
+	struct past past = { 0 };
+	struct memo memo;
+	size_t lost = 0;
+
+	memo_init(&memo);
+	for (size_t pass = 0; pass < 3; pass++) {
+		for (size_t i = 0; i < BATCHES * BATCH; i++) {
+			size_t size = (i % BATCH ? i % BATCH : BATCH + i) * 512;
+			uint64_t state = past_state(&past, PAST_LONG);
+			struct memo_found found;
+
+			/* So that the table has to find it. */
+			memo.next = memo.count;
+			found = add_size(&past, &memo, PAST_LONG, size);
+			/* The first pass begins in no past, and so does what the second has of it. */
+			lost += pass == 2 && found.addr != PAGE + i;
+			memo.state = state;
+			memo_note(&memo, &found, PAGE + i);
+		}
+	}
+	g_assert_cmpuint(lost, ==, 0);
 	memo_clear(&memo);
 }
 
@@ -259,6 +288,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/memo/state", test_state);
 	g_test_add_func("/memo/before", test_before);
 	g_test_add_func("/memo/past", test_past);
+	g_test_add_func("/memo/equal-batches", test_equal_batches);
 	g_test_add_func("/memo/order-does-not-matter", test_order_does_not_matter);
 	g_test_add_func("/memo/later-decision-counts", test_later_decision_counts);
 	g_test_add_func("/memo/forgets", test_forgets);
