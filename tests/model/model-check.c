@@ -4,7 +4,6 @@
 #include "core/shareable.h"
 #include "core/small.h"
 #include "model/model-inside.h"
-#include "policy/growth.h"
 
 /* What the pool has beside the region maps and the driver's allocator. */
 struct apart {
@@ -142,6 +141,19 @@ static uint64_t passed_over(const struct model *m, const struct model_allocation
 	return bytes;
 }
 
+/* What the pool could hold over so much before the latest request, by what it knew of the program then. */
+static uint64_t allowance_before(const struct model *m, uint64_t most)
+{
+	struct vpmm_pool *pool = m->f.pool;
+	struct allowance now = pool->packed.allowance;
+	uint64_t bytes;
+
+	pool->packed.allowance = m->allowance;
+	bytes = allowance_bytes(&pool->core, most);
+	pool->packed.allowance = now;
+	return bytes;
+}
+
 /*
  * Whether the pool has created memory for an allocation without need. What is created for small requests is apart, and
  * what is smaller than the setting wants is not gathered.
@@ -153,7 +165,7 @@ static void assert_grown_for_need(const struct model *m, const struct model_allo
 	uint64_t budget = MAX(m->peak, pool->packed.growth.held);
 
 	/* So much more it may take rather than wait. */
-	budget += MAX(allowance_bytes(&pool->core, budget), m->allowance) + m->page_size;
+	budget += MAX(allowance_bytes(&pool->core, budget), allowance_before(m, budget)) + m->page_size;
 	if (model_taken(m) > m->mapped && pool->core.extents.bytes > budget && a->bytes >= m->page_size / 2 &&
 	    !pool->core.settings.frag_ratio && !m->holds && pool->core.settings.keep == UINT64_MAX)
 		g_assert_cmpuint(passed_over(m, a), ==, 0);
@@ -162,7 +174,7 @@ static void assert_grown_for_need(const struct model *m, const struct model_allo
 /* What the request itself says of the program may lower it, and counts from the next on. */
 void model_note_allowance(struct model *m)
 {
-	m->allowance = allowance_bytes(&m->f.pool->core, MAX(m->peak, m->f.pool->packed.growth.held));
+	m->allowance = m->f.pool->packed.allowance;
 }
 
 /* What streams keep to themselves, nobody else can put together. */

@@ -87,7 +87,8 @@ void model_open(struct model *m, struct vpmm_opts opts, bool faulty)
 	m->bytes = m->small_bytes = m->shareable = m->imported = m->requested = m->mallocs = m->frees = 0;
 	m->peak = m->peak_shown = m->peak_requested = 0;
 	m->initial = m->mapped = opts.pages * m->page_size;
-	m->given_back = m->allowance = 0;
+	m->given_back = 0;
+	model_note_allowance(m);
 	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, m->sockets), ==, 0);
 	model_check(m);
 }

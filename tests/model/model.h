@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "backend/backend.h"
+#include "policy/growth.h"
 #include "support/fault.h"
 #include "support/fixture.h"
 
@@ -84,7 +85,7 @@ struct model_capture {
  * @initial: bytes mapped at the start
  * @mapped: bytes mapped when last looked at, with the memory that others can map
  * @given_back: bytes given back to the device by then
- * @allowance: what the pool may hold over its peak, after the last request
+ * @allowance: what the pool knew after the last request of how much it may hold over its peak
  * @mallocs: calls that succeeded
  * @frees: calls that succeeded
  * @sockets: the ends through which blocks come to the pool
@@ -121,7 +122,7 @@ struct model {
 	uint64_t initial;
 	uint64_t mapped;
 	uint64_t given_back;
-	uint64_t allowance;
+	struct allowance allowance;
 	uint64_t mallocs;
 	uint64_t frees;
 	int sockets[2];
