@@ -432,7 +432,7 @@ static gpointer touch_late(gpointer data)
 /* A touch that comes when its range has ended may find the one that begins there, and takes nothing from it. */
 static void test_late_touch(gconstpointer data)
 {
-	struct late late = { 0 };
+	struct late late = { .over = false };
 	struct fixture f;
 	GThread *threads[3];
 	char *at;
