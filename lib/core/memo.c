@@ -93,7 +93,7 @@ void past_add(struct past *past, const struct memo_found *found)
 		past->far = (past->far << 1) + mix(past->near);
 }
 
-/* Mixed, as the lower bits, which choose the row, are of the latest few sizes, or marks, alone. */
+/* The lower bits choose the row of the table. Without mixing they depend on the latest few sizes or marks alone. */
 uint64_t past_state(const struct past *past, enum past_length length)
 {
 	return mix(length == PAST_LONG ? past->near ^ past->far : ~past->near);

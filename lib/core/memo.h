@@ -108,14 +108,14 @@ struct memo_found {
  */
 struct memo_found memo_find(const struct memo *memo, uint64_t state, size_t size);
 
-/* The pasts of a request: of some PAST_REACH sizes, and of 32. */
+/* A request has two pasts: the long one is of some PAST_REACH sizes, 64 marks of one in 16, the short one of 32. */
 enum past_length {
 	PAST_LONG,
 	PAST_SHORT,
 	PASTS
 };
 
-#define PAST_REACH 1024
+#define PAST_REACH (64 * 16)
 
 /**
  * struct past - hashes of the latest sizes that a stream has asked for

@@ -85,16 +85,16 @@ static bool recall(struct core *core, struct plan *plan, uint64_t addr)
 	return plan->way != PLAN_NONE;
 }
 
-/* How many requests ago core.routine noted it: a request has a decision by each past. */
+/* Requests that were new to core.routine since it noted this one: each adds a decision by each past. */
 static uint64_t routine_age(const struct core *core, const struct memo_found *found)
 {
 	return memo_age(&core->routine, found) / PASTS;
 }
 
 /*
- * What core.routine has for the long past, if the stream has asked for enough again of what it asked for since it last
- * had that. If it never had it, what there is for the short past, unless that is older than the long past reaches: a
- * stream that repeats itself would have had the long one then, too.
+ * The answer to the long past counts if the stream has repeated enough requests. The answer to the short past counts if
+ * the long past is new, and the answer is no older than the long past reaches: for an older one, a stream that repeats
+ * itself has an answer to its long past as well.
  */
 static const struct memo_found *choose_routine(const struct core *core, const struct plan *plan)
 {

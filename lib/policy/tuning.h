@@ -114,9 +114,9 @@ TUNING(gap_part, 64, 1)
 /* Old addresses: policy.c, gather.c */
 
 /*
- * A stream repeats itself if it has asked again for 1/n of what the pool's streams asked for since it last had the same
- * long past (core/memo.h). Off: no difference above, but training with shuffled batches (--only=shuffled --seeds=6) takes
- * 1.0563 and 537 ms in its first pass in place of 1.0504 and 416.
+ * A stream repeats itself if it has repeated 1/n as many requests in a row as were new to core.routine since that noted
+ * the stream's long past (core/memo.h). Off: no difference above, but training with shuffled batches takes 1.0563 and
+ * 537 ms in its first pass in place of 1.0504 and 416 (--only=shuffled --seeds=6).
  */
 TUNING(repeated, 8, 1 << 30)
 

@@ -20,7 +20,7 @@
 
 #define WATCHED 1024
 
-/* The handler reads them, and takes no lock. */
+/* The addresses of ranges. The handler reads them without a lock. */
 static struct {
 	_Atomic uint64_t at;
 	_Atomic uint64_t size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The handler of SIGSEGV, in which a touch sleeps where the kernel does not allow userfaultfd. The caller of
- * handler_begin(), handler_end(), handler_watch() and handler_unwatch() holds a lock, always the same.
+ * The handler of SIGSEGV, in which a touch sleeps where the kernel does not allow userfaultfd. The callers of
+ * handler_begin(), handler_end(), handler_watch() and handler_unwatch() share one lock, and hold it.
  */
 #ifndef HANDLER_H
 #define HANDLER_H

@@ -225,7 +225,10 @@ int range_new(struct shared *shared, size_t size, bool fine, uint64_t *at)
 	/* From here on a touch finds the range, and so does another thread that frees an earlier one twice. */
 	*at = range->at;
 	range->holds = 1;
-	/* A touch of what was there before may find it too, and may bring nothing back that is then covered. */
+	/*
+	 * A late touch of the range that had these addresses before may find this one. The mover keeps it from bringing
+	 * back a page that the cover would hide.
+	 */
 	lock_acquire(&shared->mover);
 	index_range(range);
 	err = touch_cover(range->at, range->size);

@@ -431,7 +431,7 @@ static const struct training {
 	const char *name;
 	uint32_t layers;
 	int batches;		/* sizes of batches, each of them twice in a pass */
-	unsigned int later;	/* one in so many programs may settle later; 0: none */
+	unsigned int later;	/* one program in so many may settle later; 0: none may */
 } trainings[] = {
 	{ "training-of-40-layers-in-six-sizes", LAYERS, BATCHES, 0 },
 	{ "training-of-40-layers", LAYERS, 1, 10 },

@@ -141,7 +141,7 @@ static uint64_t passed_over(const struct model *m, const struct model_allocation
 	return bytes;
 }
 
-/* What the pool could hold over so much before the latest request, by what it knew of the program then. */
+/* Bytes that the pool could hold over @most by what it knew of the program before the latest request. */
 static uint64_t allowance_before(const struct model *m, uint64_t most)
 {
 	struct vpmm_pool *pool = m->f.pool;
